@@ -1,0 +1,43 @@
+# Two commands are all it takes: `make demo` and `make test`. Both set up .venv first.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/ready
+
+.PHONY: setup demo test test-all lint format bench lock clean
+
+setup: $(READY)
+
+$(READY): requirements.lock pyproject.toml
+	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "Python 3.11 or newer is needed"'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet -r requirements.lock
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+demo: setup
+	$(BIN)/cdnc tour
+
+lint: setup
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+
+format: setup
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+
+test: lint
+	$(BIN)/pytest -n auto
+
+test-all: lint
+	$(BIN)/pytest -n auto -m ''
+
+# Renew the exact versions after a change of the ranges in pyproject.toml.
+lock: setup
+	$(BIN)/uv pip compile --universal --python-version 3.11 --extra dev --group build \
+	  --no-header --no-annotate --output-file requirements.lock pyproject.toml
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .mypy_cache .hypothesis

@@ -1,0 +1,1 @@
+"""Differentiable neural computers with constrained controller states."""

@@ -1,0 +1,22 @@
+"""The axis vocabulary of all array annotations.
+
+| axis      | symbol | meaning                                                       |
+|-----------|--------|---------------------------------------------------------------|
+| batch     | B      | samples processed side by side                                |
+| time      | T      | steps of one sequence                                         |
+| inputs    | X      | channels of the network's input, the control channel last     |
+| outputs   | Y      | channels of the network's output, the signal channel last     |
+| slots     | N      | rows of the memory                                            |
+| word      | W      | entries of one slot                                           |
+| reads     | R      | read heads                                                    |
+| hidden    | H      | entries of the controller's output                            |
+| cell      |        | entries of the carried cell state: H, or 0 without a state    |
+| interface |        | entries of the interface vector: W*R + 3W + 5R + 3            |
+
+Model functions take one sample at one step; `unroll` adds `batch` and `time`.
+Sequences are time-major: `Float[Array, "time batch inputs"]`.
+"""
+
+from jaxtyping import Array, Bool, Float, Int
+
+__all__ = ["Array", "Bool", "Float", "Int"]
