@@ -1,0 +1,100 @@
+"""Approaches: which controller, which constraints on its state. Nine have names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from constrained_dnc.errors import BadSetting, one_of, require_whole
+
+CONTROLLERS = ("lstm", "peephole", "feed-forward")
+
+
+@dataclass(frozen=True)
+class Regularisation:
+    """A loss that pulls the most similar states of a sequence closer together."""
+
+    task_weight: float = 0.9
+    """Weight of the task's loss, lambda; the state's loss has the rest."""
+    num_pairs: int = 5
+    """How many of the most similar pairs of states count, K."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.task_weight <= 1:
+            raise BadSetting("regularisation.task_weight", self.task_weight, "a number in [0, 1]")
+        require_whole("regularisation.num_pairs", self.num_pairs, 1)
+
+
+@dataclass(frozen=True)
+class Approach:
+    """A combination of parts; give a new combination a name of its own.
+
+    >>> Approach("gentle", "peephole", regularisation=Regularisation(task_weight=0.99)).name
+    'gentle'
+    """
+
+    name: str
+    """What tables and files call it."""
+    controller: str = "lstm"
+    """lstm, peephole, feed-forward, or `package.module:Class` for a controller of your own."""
+    compression: bool = False
+    """Squash the carried cell state with tanh."""
+    regularisation: Regularisation | None = None
+    """Regularise the cell states with an additional loss."""
+
+    def __post_init__(self) -> None:
+        if not self.name or not self.name.isprintable() or set(self.name) & set("/\\ "):
+            raise BadSetting("approach.name", self.name, "a word without spaces or slashes")
+        if self.controller not in CONTROLLERS and ":" not in self.controller:
+            raise BadSetting(
+                "approach.controller",
+                self.controller,
+                f"{one_of(CONTROLLERS)}, or package.module:Class",
+            )
+        if self.compression and self.controller not in ("lstm", "peephole"):
+            raise BadSetting(
+                "approach.compression", True, f"False with the controller {self.controller!r}"
+            )
+        if self.regularisation is not None and self.controller == "feed-forward":
+            raise BadSetting(
+                "approach.regularisation",
+                self.regularisation,
+                "None with the controller 'feed-forward', which has no state",
+            )
+
+    def summary(self) -> str:
+        """One line for people."""
+        constraints = []
+        if self.compression:
+            constraints.append("compressed state")
+        if self.regularisation is not None:
+            constraints.append(
+                f"regularised state (lambda {self.regularisation.task_weight:g}, "
+                f"K {self.regularisation.num_pairs})"
+            )
+        return f"{self.controller} controller, {' and '.join(constraints) or 'no constraint'}"
+
+
+APPROACHES: dict[str, Approach] = {
+    approach.name: approach
+    for approach in (
+        Approach("stateful-baseline", "lstm"),
+        Approach("stateless-baseline", "feed-forward"),
+        Approach("compr", "peephole", compression=True),
+        Approach("reg", "peephole", regularisation=Regularisation()),
+        Approach("compr+reg", "peephole", compression=True, regularisation=Regularisation()),
+        Approach("peephole", "peephole"),
+        Approach("lstm-compr", "lstm", compression=True),
+        Approach("lstm-reg", "lstm", regularisation=Regularisation()),
+        Approach("lstm-compr+reg", "lstm", compression=True, regularisation=Regularisation()),
+    )
+}
+"""The five of the paper, then the four of its supplement C."""
+
+PAPER_APPROACHES = tuple(APPROACHES)[:5]
+
+
+def get_approach(name: str) -> Approach:
+    """The approach of that name."""
+    if name not in APPROACHES:
+        raise BadSetting("approach", name, one_of(APPROACHES))
+    return APPROACHES[name]

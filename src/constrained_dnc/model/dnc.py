@@ -1,0 +1,175 @@
+"""The differentiable neural computer: controller + memory + output. Start reading here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from constrained_dnc.errors import BadSetting, require_whole
+from constrained_dnc.model.controllers import AbstractController, State, lecun_normal
+from constrained_dnc.model.memory import (
+    Interface,
+    MemoryState,
+    access,
+    empty_memory,
+    interface_size,
+    split_interface,
+)
+from constrained_dnc.shapes import Array, Float
+
+
+class DNCState(eqx.Module):
+    """Everything a DNC carries from step to step."""
+
+    controller: State
+    memory: MemoryState
+    reads: Float[Array, "*batch reads word"]  # r
+
+
+class Internals(eqx.Module):
+    """What happened inside, at one step or, from `unroll`, at all of them (time, batch first)."""
+
+    hidden: Float[Array, "*steps hidden"]
+    cell_state: Float[Array, "*steps cell"]  # carried: after compression and clipping
+    uncompressed_cell_state: Float[Array, "*steps cell"]
+    interface: Interface
+    memory: MemoryState
+    reads: Float[Array, "*steps reads word"]
+
+
+class Unrolled(eqx.Module):
+    """The result of running a DNC over a batch of sequences."""
+
+    outputs: Float[Array, "time batch outputs"]
+    cell_states: Float[Array, "time batch cell"]
+    internals: Internals | None  # of every step, when asked for
+
+
+class DNC(eqx.Module):
+    """A controller with an external memory.
+
+    The number of memory slots is an argument of a run, not a property of the weights: a trained
+    DNC runs with any `memory_size`.
+    """
+
+    controller: AbstractController
+    interface_weight: Float[Array, "interface hidden"]  # W_xi
+    interface_bias: Float[Array, "interface"]
+    output_weight: Float[Array, "outputs hidden"]  # W_y
+    readout_weight: Float[Array, "outputs reads*word"]  # W_r
+    output_bias: Float[Array, "outputs"]
+    input_size: int = eqx.field(static=True)
+    word_size: int = eqx.field(static=True)
+    num_reads: int = eqx.field(static=True)
+    clip_value: float | None = eqx.field(static=True)
+
+    def __init__(
+        self,
+        controller: AbstractController,
+        *,
+        input_size: int,
+        output_size: int,
+        word_size: int = 16,
+        num_reads: int = 4,
+        clip_value: float | None = 20.0,
+        key: Array,
+    ):
+        """Wrap `controller`, which must take `input_size + num_reads * word_size` inputs."""
+        interface_key, output_key, readout_key = jax.random.split(key, 3)
+        num_interface = interface_size(num_reads, word_size)
+        self.controller = controller
+        self.interface_weight = lecun_normal(interface_key, (num_interface, controller.hidden_size))
+        self.interface_bias = jnp.zeros(num_interface)
+        self.output_weight = lecun_normal(output_key, (output_size, controller.hidden_size))
+        self.readout_weight = lecun_normal(readout_key, (output_size, num_reads * word_size))
+        self.output_bias = jnp.zeros(output_size)
+        self.input_size = input_size
+        self.word_size = word_size
+        self.num_reads = num_reads
+        self.clip_value = clip_value
+
+    @property
+    def output_size(self) -> int:
+        return self.output_bias.shape[-1]
+
+    def initial_state(self, memory_size: int) -> DNCState:
+        """The state of one sample before its first step."""
+        dtype = self.interface_bias.dtype
+        return DNCState(
+            controller=self.controller.initial_state(),
+            memory=empty_memory(memory_size, self.word_size, self.num_reads, dtype),
+            reads=jnp.zeros((self.num_reads, self.word_size), dtype),
+        )
+
+    def step(
+        self, inputs: Float[Array, "inputs"], state: DNCState
+    ) -> tuple[Float[Array, "outputs"], DNCState, Internals]:
+        """One step of one sample."""
+        chi = jnp.concatenate([inputs, state.reads.ravel()])
+        controller = self.controller(chi, state.controller)
+        hidden = self._clip(controller.hidden)
+        carried = jax.tree.map(self._clip, controller.state)
+
+        interface = split_interface(
+            self.interface_weight @ hidden + self.interface_bias, self.num_reads, self.word_size
+        )
+        memory, reads = access(state.memory, interface)
+        outputs = self._clip(
+            self.output_weight @ hidden + self.readout_weight @ reads.ravel() + self.output_bias
+        )
+        internals = Internals(
+            hidden=hidden,
+            cell_state=self.controller.cell_state(carried),
+            uncompressed_cell_state=controller.uncompressed,
+            interface=interface,
+            memory=memory,
+            reads=reads,
+        )
+        return outputs, DNCState(carried, memory, reads), internals
+
+    def unroll(
+        self,
+        inputs: Float[Array, "time batch inputs"],
+        memory_size: int = 50,
+        *,
+        internals: bool = False,
+    ) -> Unrolled:
+        """Run a batch of sequences from empty memories.
+
+        With `internals` every step's gates, weights, usage, memory, link and cell states come
+        back too: time * batch * memory_size**2 numbers for the link alone.
+        """
+        self.check_run(inputs, memory_size)
+        inputs = jnp.asarray(inputs)
+        batch_size = inputs.shape[1]
+        state = jax.tree.map(
+            lambda leaf: jnp.broadcast_to(leaf, (batch_size, *leaf.shape)),
+            self.initial_state(memory_size),
+        )
+
+        def body(state: DNCState, inputs: Float[Array, "batch inputs"]) -> tuple[DNCState, Any]:
+            outputs, state, inside = jax.vmap(self.step)(inputs, state)
+            return state, (outputs, inside.cell_state, inside if internals else None)
+
+        _, (outputs, cell_states, inside) = jax.lax.scan(body, state, inputs)
+        return Unrolled(outputs, cell_states, inside)
+
+    def check_run(self, inputs: Any, memory_size: int) -> None:
+        """Refuse inputs and memory sizes that `unroll` cannot run."""
+        require_whole("memory_size", memory_size, 1)
+        shape = tuple(getattr(inputs, "shape", ()))
+        if len(shape) != 3 or shape[2] != self.input_size or min(shape) < 1:
+            raise BadSetting(
+                "the shape of inputs", shape, f"(time, batch, {self.input_size}), none of them 0"
+            )
+        dtype, expected = jnp.asarray(inputs).dtype, self.interface_bias.dtype
+        if dtype != expected:
+            raise BadSetting("the dtype of inputs", str(dtype), f"{expected}, as the parameters")
+
+    def _clip(self, values: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
+        if self.clip_value is None:
+            return values
+        return jnp.clip(values, -self.clip_value, self.clip_value)

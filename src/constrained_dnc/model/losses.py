@@ -1,0 +1,94 @@
+"""Losses: of the task, of the controller's states, and their weighted sum."""
+
+from __future__ import annotations
+
+from typing import Literal, Protocol
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from constrained_dnc.approaches import Regularisation
+from constrained_dnc.model.addressing import cosine_similarity
+from constrained_dnc.shapes import Array, Bool, Float, Int
+
+LossKind = Literal["squared error", "cross-entropy"]
+
+
+class Answered(Protocol):
+    """The part of a task's batch that a loss looks at."""
+
+    @property
+    def targets(self) -> Float[Array, "time batch outputs"]: ...
+
+    @property
+    def mask(self) -> Bool[Array, "time batch"]: ...
+
+    @property
+    def num_steps(self) -> Int[Array, "batch"]: ...
+
+
+def total_loss(
+    outputs: Float[Array, "time batch outputs"],
+    cell_states: Float[Array, "time batch cell"],
+    batch: Answered,
+    kind: LossKind,
+    regularisation: Regularisation | None = None,
+) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
+    """What training minimises, and its parts by name.
+
+    The mean over the batch of lambda * task loss + (1 - lambda) * state loss, or of the task
+    loss alone without a regularisation.
+    """
+    of_task = jnp.mean(task_loss(outputs, batch.targets, batch.mask, kind))
+    if regularisation is None:
+        return of_task, {"task_loss": of_task}
+    of_state = jnp.mean(state_loss(cell_states, batch.num_steps, regularisation.num_pairs))
+    weight = regularisation.task_weight
+    total = weight * of_task + (1 - weight) * of_state
+    return total, {"task_loss": of_task, "state_loss": of_state}
+
+
+def task_loss(
+    outputs: Float[Array, "time batch outputs"],
+    targets: Float[Array, "time batch outputs"],
+    mask: Bool[Array, "time batch"],
+    kind: LossKind,
+) -> Float[Array, "batch"]:
+    """Mean over the output channels and the masked steps of each sample.
+
+    For `cross-entropy` the outputs are logits.
+    """
+    if kind == "squared error":
+        errors = (outputs - targets) ** 2
+    else:
+        errors = optax.sigmoid_binary_cross_entropy(outputs, targets)
+    per_step = jnp.mean(errors, axis=-1)
+    steps = jnp.maximum(jnp.sum(mask, axis=0), 1)
+    return jnp.sum(jnp.where(mask, per_step, 0), axis=0) / steps
+
+
+def state_loss(
+    cell_states: Float[Array, "time batch cell"],
+    num_steps: Int[Array, "batch"],
+    num_pairs: int,
+) -> Float[Array, "batch"]:
+    """1 - mean cosine similarity of each sample's `num_pairs` most similar pairs of states.
+
+    Every pair of the sample's own `num_steps` states counts once; with fewer pairs than asked
+    for all of them are used, and without any the loss is 0.
+    """
+    return jax.vmap(_state_loss, in_axes=(1, 0, None))(cell_states, num_steps, num_pairs)
+
+
+def _state_loss(
+    cell_states: Float[Array, "time cell"], num_steps: Int[Array, ""], num_pairs: int
+) -> Float[Array, ""]:
+    time = cell_states.shape[0]
+    step = jnp.arange(time)
+    is_pair = (step[:, None] < step[None, :]) & (step[None, :] < num_steps)
+    similarity = jnp.where(is_pair, cosine_similarity(cell_states, cell_states), -jnp.inf)
+    closest, _ = jax.lax.top_k(similarity.ravel(), min(num_pairs, time * time))
+    found = jnp.isfinite(closest)
+    mean = jnp.sum(jnp.where(found, closest, 0)) / jnp.maximum(jnp.sum(found), 1)
+    return jnp.where(jnp.any(is_pair), 1 - mean, 0)

@@ -1,0 +1,235 @@
+"""Compare this implementation with vectors computed by another one.
+
+    python -m constrained_dnc.parity FILE.npz
+
+`docs/parity.md` says how to make such a file, for example with DeepMind's implementation.
+"""
+
+from __future__ import annotations
+
+import sys
+import zipfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpy.typing as npt
+
+from constrained_dnc.errors import BadSetting
+from constrained_dnc.model.controllers import Lstm
+from constrained_dnc.model.dnc import DNC
+from constrained_dnc.model.memory import interface_parts
+from constrained_dnc.shapes import Array, Float
+
+ACCEPTED = {
+    "float32": {"value": 1e-5, "gradient": 1e-4},
+    "float64": {"value": 1e-10, "gradient": 1e-10},
+}
+"""Largest accepted error relative to the largest entry."""
+
+PART_NAMES = {  # ours, then the file's
+    "read_keys": "read_key",
+    "read_strengths": "read_strength",
+    "write_key": "write_key",
+    "write_strength": "write_strength",
+    "erase_vector": "erase_vector",
+    "write_vector": "write_vector",
+    "free_gates": "free_gate",
+    "allocation_gate": "allocation_gate",
+    "write_gate": "write_gate",
+    "read_modes": "read_mode",
+}
+
+Vectors = Mapping[str, npt.NDArray[np.float64]]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One quantity in one precision, ours against the file's."""
+
+    name: str
+    kind: str  # value or gradient
+    dtype: str
+    error: float  # largest absolute difference
+    scale: float  # largest absolute entry of the file's
+
+    @property
+    def passed(self) -> bool:
+        return self.error <= ACCEPTED[self.dtype][self.kind] * self.scale
+
+
+def load_vectors(path: Path) -> dict[str, npt.NDArray[np.float64]]:
+    """All arrays of a file in the layout of `docs/parity.md`."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            vectors = {name: np.asarray(file[name]) for name in file.files}
+    except (OSError, ValueError, zipfile.BadZipFile, AttributeError) as error:
+        raise BadSetting(
+            "FILE", str(path), f"a readable .npz file of plain arrays ({error})"
+        ) from error
+    parameters = [f"param_{name}" for name in _parameter_names()]
+    gradients = [f"grad_{name}" for name in _parameter_names()]
+    needed = [
+        "memory_size",
+        "word_size",
+        "num_reads",
+        "inputs",
+        "outputs",
+        "cell_states",
+        "target",
+        "loss",
+    ]
+    missing = [name for name in needed + parameters + gradients if name not in vectors]
+    if missing:
+        raise BadSetting("FILE", str(path), f"a file that also holds {', '.join(missing)}")
+    return vectors
+
+
+def build_model(vectors: Vectors) -> DNC:
+    """Our model with the weights of the file, in the current default precision."""
+    hidden_size = vectors["param_lstm_weight_hidden"].shape[1]
+    output_size = vectors["param_output_bias"].shape[0]
+    word_size, num_reads = int(vectors["word_size"]), int(vectors["num_reads"])
+    input_size = vectors["inputs"].shape[2]
+    key = jax.random.key(0)
+    model = DNC(
+        Lstm(input_size + num_reads * word_size, hidden_size, key=key),
+        input_size=input_size,
+        output_size=output_size,
+        word_size=word_size,
+        num_reads=num_reads,
+        key=key,
+    )
+    return eqx.tree_at(
+        _leaves, model, [jnp.asarray(leaf) for leaf in _file_leaves(vectors, "param")]
+    )
+
+
+def compare(vectors: Vectors) -> Iterator[Comparison]:
+    """Every output, state and gradient, in the precision that is switched on."""
+    model = build_model(vectors)
+    inputs, target = jnp.asarray(vectors["inputs"]), jnp.asarray(vectors["target"])
+    memory_size = int(vectors["memory_size"])
+
+    @eqx.filter_value_and_grad(has_aux=True)
+    def evaluate(model: DNC) -> tuple[Float[Array, ""], tuple[Array, Array]]:
+        unrolled = model.unroll(inputs, memory_size)
+        loss = jnp.mean((unrolled.outputs - target) ** 2)
+        return loss, (unrolled.outputs, unrolled.cell_states)
+
+    (loss, (outputs, cell_states)), gradients = eqx.filter_jit(evaluate)(model)
+    dtype = str(loss.dtype)
+
+    def comparison(name: str, kind: str, ours: npt.ArrayLike, theirs: npt.ArrayLike) -> Comparison:
+        ours, theirs = np.asarray(ours, np.float64), np.asarray(theirs, np.float64)
+        error = np.max(np.abs(ours - theirs), initial=0.0)
+        return Comparison(
+            name, kind, dtype, float(error), float(np.max(np.abs(theirs), initial=0.0))
+        )
+
+    yield comparison("outputs", "value", outputs, vectors["outputs"])
+    yield comparison("cell_states", "value", cell_states, vectors["cell_states"])
+    yield comparison("loss", "value", loss, vectors["loss"])
+    for name, ours in _by_file_name(gradients).items():
+        yield comparison(f"grad_{name}", "gradient", ours, vectors[f"grad_{name}"])
+
+
+def _parameter_names() -> list[str]:
+    lstm = ["lstm_weight_input", "lstm_weight_hidden", "lstm_bias_input", "lstm_bias_hidden"]
+    parts = [f"{part}_{kind}" for part in PART_NAMES.values() for kind in ("weight", "bias")]
+    return [*lstm, "output_weight", "output_bias", *parts]
+
+
+def _leaves(model: DNC) -> list[Array]:
+    controller = model.controller
+    assert isinstance(controller, Lstm)
+    return [
+        controller.weight,
+        controller.bias,
+        controller.initial_cell,
+        controller.initial_hidden,
+        model.interface_weight,
+        model.interface_bias,
+        model.output_weight,
+        model.readout_weight,
+        model.output_bias,
+    ]
+
+
+def _file_leaves(vectors: Vectors, prefix: str) -> list[npt.NDArray[np.float64]]:
+    """The file's arrays in the order of `_leaves`; its states start at zero."""
+
+    def get(name: str) -> npt.NDArray[np.float64]:
+        return vectors[f"{prefix}_{name}"]
+
+    hidden_size = get("lstm_weight_hidden").shape[1]
+    output = get("output_weight")
+    return [
+        np.concatenate([get("lstm_weight_input"), get("lstm_weight_hidden")], axis=1),
+        get("lstm_bias_input") + get("lstm_bias_hidden"),
+        np.zeros(hidden_size),
+        np.zeros(hidden_size),
+        np.concatenate([get(f"{part}_weight") for part in PART_NAMES.values()]),
+        np.concatenate([get(f"{part}_bias") for part in PART_NAMES.values()]),
+        output[:, :hidden_size],
+        output[:, hidden_size:],
+        get("output_bias"),
+    ]
+
+
+def _by_file_name(gradients: DNC) -> dict[str, npt.NDArray[np.float64]]:
+    """Our gradients under the file's names and in its shapes."""
+    controller = gradients.controller
+    assert isinstance(controller, Lstm)
+    weight, bias = np.asarray(controller.weight), np.asarray(controller.bias)
+    num_inputs = weight.shape[1] - controller.hidden_size
+    named = {
+        "lstm_weight_input": weight[:, :num_inputs],
+        "lstm_weight_hidden": weight[:, num_inputs:],
+        "lstm_bias_input": bias,
+        "lstm_bias_hidden": bias,
+        "output_weight": np.concatenate(
+            [gradients.output_weight, gradients.readout_weight], axis=1
+        ),
+        "output_bias": np.asarray(gradients.output_bias),
+    }
+    sizes = interface_parts(gradients.num_reads, gradients.word_size)
+    ends = np.cumsum(list(sizes.values()))[:-1]
+    weights = np.split(np.asarray(gradients.interface_weight), ends)
+    biases = np.split(np.asarray(gradients.interface_bias), ends)
+    for part, part_weight, part_bias in zip(sizes, weights, biases, strict=True):
+        named[f"{PART_NAMES[part]}_weight"] = part_weight
+        named[f"{PART_NAMES[part]}_bias"] = part_bias
+    return named
+
+
+def main(arguments: list[str]) -> int:
+    """Print one line per quantity and precision; 0 when all are within what is accepted."""
+    if len(arguments) != 1 or arguments[0] in ("-h", "--help"):
+        print(__doc__.strip(), file=sys.stderr)
+        return 0 if arguments in (["-h"], ["--help"]) else 2
+    try:
+        vectors = load_vectors(Path(arguments[0]))
+    except BadSetting as error:
+        print(f"parity: {error}", file=sys.stderr)
+        return 2
+    failed = 0
+    for double in (False, True):
+        with jax.enable_x64(double):
+            for comparison in compare(vectors):
+                failed += not comparison.passed
+                print(
+                    f"{'ok  ' if comparison.passed else 'FAIL'} {comparison.dtype} "
+                    f"{comparison.name:24} largest error {comparison.error:.2e} "
+                    f"of {comparison.scale:.2e}"
+                )
+    print(f"{failed} quantities differ" if failed else "all quantities agree")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
