@@ -12,6 +12,7 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -67,7 +68,7 @@ def load_vectors(path: Path) -> dict[str, npt.NDArray[np.float64]]:
     try:
         with np.load(path, allow_pickle=False) as file:
             vectors = {name: np.asarray(file[name]) for name in file.files}
-    except (OSError, ValueError, zipfile.BadZipFile, AttributeError) as error:
+    except (OSError, EOFError, ValueError, zipfile.BadZipFile, AttributeError) as error:
         raise BadSetting(
             "FILE", str(path), f"a readable .npz file of plain arrays ({error})"
         ) from error
@@ -144,7 +145,7 @@ def _parameter_names() -> list[str]:
     return [*lstm, "output_weight", "output_bias", *parts]
 
 
-def _leaves(model: DNC) -> list[Array]:
+def _leaves(model: DNC) -> list[Any]:
     controller = model.controller
     assert isinstance(controller, Lstm)
     return [
@@ -181,7 +182,7 @@ def _file_leaves(vectors: Vectors, prefix: str) -> list[npt.NDArray[np.float64]]
     ]
 
 
-def _by_file_name(gradients: DNC) -> dict[str, npt.NDArray[np.float64]]:
+def _by_file_name(gradients: DNC) -> dict[str, npt.NDArray[np.floating]]:
     """Our gradients under the file's names and in its shapes."""
     controller = gradients.controller
     assert isinstance(controller, Lstm)

@@ -10,6 +10,9 @@
 | word      | W      | entries of one slot                                           |
 | reads     | R      | read heads                                                    |
 | hidden    | H      | entries of the controller's output                            |
+| chi       |        | the controller's input: X + R*W                               |
+| seen      |        | what the gates see: chi and the carried h or c                |
+| gates     |        | four gates of H entries: input, forget, candidate, output     |
 | cell      |        | entries of the carried cell state: H, or 0 without a state    |
 | interface |        | entries of the interface vector: W*R + 3W + 5R + 3            |
 

@@ -22,13 +22,12 @@ LARGEST_COMPARED_MEMORY = 160
 
 
 def cosine_similarity(
-    a: Float[Array, "... a word"], b: Float[Array, "... b word"]
-) -> Float[Array, "... a b"]:
-    """Cosine of the angle between every row of `a` and every row of `b`; 0 for a zero row."""
-    norm_a = jnp.sqrt(jnp.sum(a * a, axis=-1) + EPSILON)
-    norm_b = jnp.sqrt(jnp.sum(b * b, axis=-1) + EPSILON)
-    dot = jnp.einsum("...aw,...bw->...ab", a, b)
-    return dot / (norm_a[..., :, None] * norm_b[..., None, :] + EPSILON)
+    keys: Float[Array, "heads word"], memory: Float[Array, "slots word"]
+) -> Float[Array, "heads slots"]:
+    """Cosine of the angle between every key and every slot; 0 for an empty slot."""
+    key_norms = jnp.sqrt(jnp.sum(keys**2, axis=-1) + EPSILON)
+    slot_norms = jnp.sqrt(jnp.sum(memory**2, axis=-1) + EPSILON)
+    return keys @ memory.T / (key_norms[:, None] * slot_norms + EPSILON)
 
 
 def content_weights(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import jax
 
@@ -39,6 +39,7 @@ class ModelConfig:
             raise BadSetting("model.clip_value", self.clip_value, "a number above 0, or None")
 
 
+@runtime_checkable
 class HasSizes(Protocol):
     """Anything that says how wide inputs and outputs are: a task, usually."""
 

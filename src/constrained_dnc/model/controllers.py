@@ -59,8 +59,8 @@ class LstmState(eqx.Module):
 class Lstm(AbstractController):
     """LSTM whose gates and candidate see [chi ; h], optionally with a compressed cell state."""
 
-    weight: Float[Array, "4*hidden chi+hidden"]  # rows: input, forget, candidate, output
-    bias: Float[Array, "4*hidden"]
+    weight: Float[Array, "gates seen"]  # W_i, W_f, W_c, W_o, stacked
+    bias: Float[Array, "gates"]
     initial_cell: Float[Array, "hidden"]
     initial_hidden: Float[Array, "hidden"]
     hidden_size: int = eqx.field(static=True)
@@ -102,8 +102,8 @@ class Lstm(AbstractController):
 class PeepholeLstm(AbstractController):
     """LSTM whose gates and candidate see [chi ; c]; h is not carried through time."""
 
-    weight: Float[Array, "4*hidden chi+hidden"]  # rows: input, forget, candidate, output
-    bias: Float[Array, "4*hidden"]
+    weight: Float[Array, "gates seen"]  # W_i, W_f, W_c, W_o, stacked
+    bias: Float[Array, "gates"]
     initial_cell: Float[Array, "hidden"]
     hidden_size: int = eqx.field(static=True)
     compression: bool = eqx.field(static=True)
@@ -173,7 +173,7 @@ class FeedForward(AbstractController):
 
 
 def _lstm_cell(
-    gates: Float[Array, "4*hidden"],
+    gates: Float[Array, "gates"],
     cell: Float[Array, "hidden"],
     compression: bool,
     forget_bias: float,

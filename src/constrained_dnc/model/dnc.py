@@ -59,7 +59,7 @@ class DNC(eqx.Module):
     interface_weight: Float[Array, "interface hidden"]  # W_xi
     interface_bias: Float[Array, "interface"]
     output_weight: Float[Array, "outputs hidden"]  # W_y
-    readout_weight: Float[Array, "outputs reads*word"]  # W_r
+    readout_weight: Float[Array, "outputs readout"]  # W_r
     output_bias: Float[Array, "outputs"]
     input_size: int = eqx.field(static=True)
     word_size: int = eqx.field(static=True)
@@ -157,7 +157,7 @@ class DNC(eqx.Module):
         _, (outputs, cell_states, inside) = jax.lax.scan(body, state, inputs)
         return Unrolled(outputs, cell_states, inside)
 
-    def check_run(self, inputs: Any, memory_size: int) -> None:
+    def check_run(self, inputs: Any, memory_size: Any) -> None:
         """Refuse inputs and memory sizes that `unroll` cannot run."""
         require_whole("memory_size", memory_size, 1)
         shape = tuple(getattr(inputs, "shape", ()))

@@ -1,0 +1,41 @@
+"""Small models and inputs for the model tests."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from constrained_dnc.approaches import APPROACHES
+from constrained_dnc.model.build import ModelConfig, build_dnc
+from constrained_dnc.model.dnc import DNC
+
+SIZES = SimpleNamespace(input_size=3, output_size=2)
+SMALL = ModelConfig(memory_size=5, word_size=3, num_reads=2, hidden_size=4)
+
+
+def small_dnc(approach: str, config: ModelConfig = SMALL, scale: float = 1.0, seed: int = 0) -> DNC:
+    """A model with random biases too, so that nothing is at a special point."""
+    model = build_dnc(APPROACHES[approach], SIZES, config, key=jax.random.key(seed))
+    rng = np.random.default_rng(seed)
+    return jax.tree.map(
+        lambda leaf: leaf * scale + jnp.asarray(rng.normal(size=leaf.shape) * scale, leaf.dtype),
+        model,
+    )
+
+
+def random_inputs(time: int, batch: int, seed: int = 0, scale: float = 1.0) -> Any:
+    rng = np.random.default_rng(seed)
+    return jnp.asarray(
+        rng.normal(size=(time, batch, SIZES.input_size)) * scale, jnp.result_type(float)
+    )
+
+
+def named_parameters(model: DNC) -> dict[str, np.ndarray]:
+    """Every array of the model under its field's name."""
+    leaves = jax.tree_util.tree_leaves_with_path(eqx.filter(model, eqx.is_array))
+    return {path[-1].name: np.asarray(leaf) for path, leaf in leaves}

@@ -1,0 +1,322 @@
+"""The model against plain NumPy loops, finite differences and the laws of its equations."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import builders
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from builders import SMALL, named_parameters, random_inputs, small_dnc
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import reference
+from constrained_dnc.approaches import APPROACHES
+from constrained_dnc.errors import BadSetting
+from constrained_dnc.model.build import ModelConfig
+from constrained_dnc.model.dnc import DNC
+from constrained_dnc.model.losses import state_loss, total_loss
+from constrained_dnc.model.memory import (
+    MemoryState,
+    access,
+    empty_memory,
+    interface_size,
+    split_interface,
+)
+
+every_approach = pytest.mark.parametrize("approach", APPROACHES)
+every_network = pytest.mark.parametrize(  # approaches without those that differ in the loss only
+    "approach", ["stateful-baseline", "stateless-baseline", "compr", "peephole", "lstm-compr"]
+)
+
+
+def largest_relative_error(ours, theirs) -> float:
+    theirs = np.asarray(theirs)
+    return float(np.max(np.abs(np.asarray(ours) - theirs)) / np.max(np.abs(theirs)))
+
+
+@every_approach
+@pytest.mark.parametrize("clip_value", [20.0, 0.3])
+def test_agrees_with_plain_loops(approach, clip_value):
+    with jax.enable_x64(True):
+        config = ModelConfig(5, 3, 2, 4, clip_value=clip_value)
+        model, inputs = small_dnc(approach, config), random_inputs(7, 2)
+        unrolled = model.unroll(inputs, 5, internals=True)
+        parts = APPROACHES[approach]
+        outputs, cells, raw = reference.unroll(
+            parts.controller,
+            parts.compression,
+            named_parameters(model),
+            np.asarray(inputs),
+            (5, 3, 2),
+            clip_value,
+        )
+        assert largest_relative_error(unrolled.outputs, outputs) < 1e-12
+        if parts.controller != "feed-forward":
+            assert largest_relative_error(unrolled.cell_states, cells) < 1e-12
+            inside = unrolled.internals
+            assert largest_relative_error(inside.uncompressed_cell_state, raw) < 1e-12
+        if parts.regularisation is not None:
+            ours = state_loss(unrolled.cell_states, jnp.array([7, 5]), 5)
+            theirs = [reference.state_loss(cells[:7, 0], 5), reference.state_loss(cells[:5, 1], 5)]
+            np.testing.assert_allclose(ours, theirs, rtol=1e-6)
+
+
+def test_forget_bias_raises_the_forget_gate():
+    with jax.enable_x64(True):
+        plain, biased = (
+            small_dnc("compr", ModelConfig(5, 3, 2, 4, forget_bias=bias)) for bias in (0.0, 1.5)
+        )
+        bias = plain.controller.bias.at[4:8].add(1.5)
+        by_hand = eqx.tree_at(lambda m: m.controller.bias, plain, bias)
+        inputs = random_inputs(4, 2)
+        np.testing.assert_allclose(
+            by_hand.unroll(inputs, 5).outputs, biased.unroll(inputs, 5).outputs, rtol=1e-12
+        )
+
+
+@every_approach
+def test_gradients_agree_with_finite_differences(approach):
+    """Along random directions through all parameters and the inputs, in float64."""
+    with jax.enable_x64(True):
+        model, inputs = small_dnc(approach), random_inputs(6, 2)
+        rng = np.random.default_rng(1)
+        batch = type(
+            "Batch",
+            (),
+            {
+                "targets": jnp.asarray(rng.normal(size=(6, 2, 2))),
+                "mask": jnp.asarray(rng.random((6, 2)) < 0.7),
+                "num_steps": jnp.array([6, 4]),
+            },
+        )()
+
+        # The rule "no gradient through the previous write weights" has no finite difference:
+        # freeze these weights at their values, and both must agree.
+        frozen = model.unroll(inputs, 5, internals=True).internals.memory.write_weights
+
+        def loss(both: tuple[DNC, jax.Array], frozen: jax.Array | None):
+            if frozen is None:
+                unrolled = both[0].unroll(both[1], 5)
+                outputs, cells = unrolled.outputs, unrolled.cell_states
+            else:
+                outputs, cells = unroll_with_frozen_usage(both[0], both[1], frozen)
+            return total_loss(
+                outputs, cells, batch, "squared error", APPROACHES[approach].regularisation
+            )[0]
+
+        gradient = eqx.filter_jit(eqx.filter_grad(loss))((model, inputs), None)
+        compiled = eqx.filter_jit(loss)
+        for _ in range(4):
+            direction = jax.tree.map(lambda a: jnp.asarray(rng.normal(size=a.shape)), gradient)
+            ahead, behind = (
+                compiled(
+                    jax.tree.map(lambda a, d, s=s: a + s * 1e-5 * d, (model, inputs), direction),
+                    frozen,
+                )
+                for s in (1, -1)
+            )
+            slope = sum(
+                jnp.vdot(g, d)
+                for g, d in zip(jax.tree.leaves(gradient), jax.tree.leaves(direction), strict=True)
+            )
+            np.testing.assert_allclose((ahead - behind) / 2e-5, slope, rtol=1e-6)
+
+
+def unroll_with_frozen_usage(model, inputs, write_weights):
+    """The same steps, but the usage sees the given write weights of the step before."""
+    before = jnp.concatenate([jnp.zeros_like(write_weights[:1]), write_weights[:-1]])
+    state = jax.vmap(lambda _: model.initial_state(5))(jnp.arange(inputs.shape[1]))
+
+    def body(state, step):
+        state = eqx.tree_at(lambda s: s.memory.write_weights, state, step[1])
+        outputs, state, inside = jax.vmap(model.step)(step[0], state)
+        return state, (outputs, inside.cell_state)
+
+    return jax.lax.scan(body, state, (inputs, before))[1]
+
+
+@st.composite
+def interfaces(draw):
+    """A run of random, at times saturated, interface vectors."""
+    num_reads, word_size, memory_size = draw(
+        st.sampled_from([(1, 1, 1), (1, 4, 2), (2, 3, 5), (3, 1, 9)])
+    )
+    scale = draw(st.sampled_from([0.0, 1.0, 10.0, 1e3]))
+    seed = draw(st.integers(0, 2**32 - 1))
+    return num_reads, word_size, memory_size, scale, seed
+
+
+@given(interfaces())
+@settings(max_examples=30, deadline=None)
+def test_laws_of_the_memory_hold(drawn):
+    num_reads, word_size, memory_size, scale, seed = drawn
+    rng = np.random.default_rng(seed)
+    state = empty_memory(memory_size, word_size, num_reads, jnp.float32)
+    for _ in range(12):
+        xi = rng.normal(size=interface_size(num_reads, word_size)) * scale
+        state = memory_step(state, jnp.asarray(xi, jnp.float32), num_reads, word_size)
+        check_laws(state)
+
+
+@partial(jax.jit, static_argnums=(2, 3))
+def memory_step(state, xi, num_reads, word_size):
+    return access(state, split_interface(xi, num_reads, word_size))[0]
+
+
+def check_laws(state: MemoryState, slack: float = 1e-5) -> None:
+    for name in ("usage", "precedence", "write_weights", "read_weights", "link"):
+        values = np.asarray(getattr(state, name))
+        assert np.all(values >= -slack), name
+        assert np.all(values <= 1 + slack), name
+    for name in ("precedence", "write_weights", "read_weights", "link"):
+        assert np.all(np.sum(getattr(state, name), axis=-1) <= 1 + slack), name
+    assert np.all(np.sum(state.link, axis=-2) <= 1 + slack)
+    assert np.all(np.diagonal(state.link, axis1=-2, axis2=-1) == 0)
+
+
+@every_network
+def test_outputs_do_not_depend_on_the_order_of_the_slots(approach):
+    """Permuting a distinct memory permutes what follows and leaves the output alone.
+
+    Ties in usage are broken by the index, so the memory must have none.
+    """
+    with jax.enable_x64(True):
+        model, inputs = small_dnc(approach), random_inputs(9, 1)
+        state = model.initial_state(5)
+        rng = np.random.default_rng(0)
+        noise = MemoryState(
+            memory=jnp.asarray(rng.normal(size=(5, 3))),
+            usage=jnp.asarray(rng.random(5)),
+            link=jnp.asarray(rng.random((5, 5)) / 10 * (1 - np.eye(5))),
+            precedence=jnp.asarray(rng.random(5) / 5),
+            write_weights=jnp.asarray(rng.random(5) / 5),
+            read_weights=jnp.asarray(rng.random((2, 5)) / 5),
+        )
+        order = np.array([3, 0, 4, 1, 2])
+        permuted = MemoryState(
+            memory=noise.memory[order],
+            usage=noise.usage[order],
+            link=noise.link[order][:, order],
+            precedence=noise.precedence[order],
+            write_weights=noise.write_weights[order],
+            read_weights=noise.read_weights[:, order],
+        )
+        step = eqx.filter_jit(model.step)
+        states = [eqx.tree_at(lambda s: s.memory, state, m) for m in (noise, permuted)]
+        for t in range(9):
+            (y, states[0], _), (y_permuted, states[1], _) = (step(inputs[t, 0], s) for s in states)
+            np.testing.assert_allclose(y, y_permuted, rtol=1e-9)
+        np.testing.assert_allclose(
+            states[0].memory.link[order][:, order], states[1].memory.link, rtol=1e-9
+        )
+
+
+def test_a_spare_slot_changes_only_content_look_up():
+    """What is and is not invariant under one more slot (see docs/equations.md).
+
+    With allocation only for writing and no content look-up for reading, while free slots are
+    left, one slot more changes nothing but the spare slot's own tiny allocation weight. Content
+    look-up spreads over every slot, so with it the outputs do change.
+    """
+    with jax.enable_x64(True):
+        model, inputs = small_dnc("compr"), random_inputs(4, 2)
+        num_reads, word_size = 2, 3
+        modes = model.interface_bias.shape[0] - 3 * num_reads
+        bias = model.interface_bias
+        bias = bias.at[modes - 2].set(60.0)  # allocation gate
+        bias = bias.at[modes - 1].set(60.0)  # write gate
+        bias = bias.at[modes + 2 :: 3].set(-60.0)  # content mode
+        weight = model.interface_weight.at[modes - 2 :].set(0.0)
+        sequential = eqx.tree_at(
+            lambda m: (m.interface_weight, m.interface_bias), model, (weight, bias)
+        )
+        few, more = (sequential.unroll(inputs, n).outputs for n in (6, 7))
+        np.testing.assert_allclose(few, more, atol=1e-5)
+        few, more = (model.unroll(inputs, n).outputs for n in (6, 7))
+        assert np.max(np.abs(few - more)) > 1e-3
+        assert word_size == model.word_size
+
+
+@every_network
+def test_stays_finite_for_2000_steps_of_large_inputs_and_saturated_gates(approach):
+    config = ModelConfig(memory_size=9, word_size=4, num_reads=2, hidden_size=8)
+    model = small_dnc(approach, config, scale=6.0, seed=3)
+    inputs = random_inputs(2000, 2, seed=4, scale=100.0)
+
+    def loss(model):
+        unrolled = model.unroll(inputs, 9)
+        states = jnp.mean(unrolled.cell_states**2) if unrolled.cell_states.size else 0.0
+        return jnp.mean(unrolled.outputs**2) + states
+
+    value, gradient = eqx.filter_jit(eqx.filter_value_and_grad(loss))(model)
+    assert np.isfinite(value)
+    for leaf in jax.tree.leaves(gradient):
+        assert np.all(np.isfinite(leaf))
+
+
+@pytest.mark.parametrize("approach", ["stateful-baseline", "stateless-baseline", "compr"])
+def test_runs_in_jit_grad_vmap_and_checkpoint(approach):
+    inputs = random_inputs(3, 2)
+    ensemble = eqx.filter_vmap(lambda seed: builders_dnc(approach, seed))(jnp.arange(3))
+
+    @eqx.filter_jit
+    @eqx.filter_vmap(in_axes=(eqx.if_array(0), None))
+    @eqx.filter_grad
+    def gradients(model, inputs):
+        run = jax.checkpoint(lambda x: model.unroll(x, 5).outputs)
+        return jnp.mean(run(inputs) ** 2)
+
+    together = gradients(ensemble, inputs)
+    alone = eqx.filter_grad(lambda m: jnp.mean(m.unroll(inputs, 5).outputs ** 2))(
+        builders_dnc(approach, 2)
+    )
+    for many, one in zip(jax.tree.leaves(together), jax.tree.leaves(alone), strict=True):
+        np.testing.assert_allclose(many[2], one, rtol=1e-4, atol=1e-6)
+
+
+def builders_dnc(approach, seed):
+    from constrained_dnc.model.build import build_dnc
+
+    return build_dnc(APPROACHES[approach], builders.SIZES, SMALL, key=jax.random.key(seed))
+
+
+def test_internals_have_time_and_batch_first():
+    model = small_dnc("compr")
+    inside = model.unroll(random_inputs(6, 2), 5, internals=True).internals
+    assert inside.memory.link.shape == (6, 2, 5, 5)
+    assert inside.memory.memory.shape == (6, 2, 5, 3)
+    assert inside.interface.read_modes.shape == (6, 2, 2, 3)
+    assert inside.interface.allocation_gate.shape == (6, 2)
+    np.testing.assert_allclose(
+        np.tanh(inside.uncompressed_cell_state), inside.cell_state, rtol=1e-6
+    )
+
+
+@pytest.mark.parametrize(
+    ("inputs", "memory_size", "sentence"),
+    [
+        (
+            np.zeros((4, 2, 7), np.float32),
+            5,
+            r"shape of inputs is \(4, 2, 7\); accepted: \(time, batch, 3\)",
+        ),
+        (np.zeros((4, 3), np.float32), 5, "shape of inputs is"),
+        (np.zeros((0, 2, 3), np.float32), 5, "none of them 0"),
+        (np.zeros((4, 2, 3), np.int32), 5, "dtype of inputs is 'int32'; accepted: float32"),
+        (
+            np.zeros((4, 2, 3), np.float32),
+            0,
+            "memory_size is 0; accepted: a whole number of at least 1",
+        ),
+        (np.zeros((4, 2, 3), np.float32), 2.5, "memory_size is 2.5"),
+        ("text", 5, "shape of inputs is"),
+    ],
+)
+def test_bad_runs_are_refused_in_one_sentence(inputs, memory_size, sentence):
+    with pytest.raises(BadSetting, match=sentence):
+        DNC.check_run(small_dnc("compr"), inputs, memory_size)

@@ -1,0 +1,95 @@
+"""Losses against plain loops and finite differences."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import reference
+from constrained_dnc.approaches import Regularisation
+from constrained_dnc.model.losses import state_loss, task_loss, total_loss
+
+
+class Batch:
+    def __init__(self, time=6, batch=3, outputs=2, seed=0):
+        rng = np.random.default_rng(seed)
+        self.targets = jnp.asarray(
+            rng.integers(0, 2, (time, batch, outputs)), jnp.result_type(float)
+        )
+        self.mask = jnp.asarray(rng.random((time, batch)) < 0.6)
+        self.num_steps = jnp.array([6, 4, 1][:batch])
+
+
+@pytest.mark.parametrize("kind", ["squared error", "cross-entropy"])
+def test_task_loss_is_the_mean_over_masked_steps_and_channels(kind):
+    batch = Batch()
+    outputs = np.random.default_rng(1).normal(size=(6, 3, 2)).astype(np.float32)
+    ours = task_loss(jnp.asarray(outputs), batch.targets, batch.mask, kind)
+    for sample in range(3):
+        errors = []
+        for t in range(6):
+            for channel in range(2):
+                y, target = (
+                    float(outputs[t, sample, channel]),
+                    float(batch.targets[t, sample, channel]),
+                )
+                p = 1 / (1 + np.exp(-y))
+                entropy = -(target * np.log(p) + (1 - target) * np.log(1 - p))
+                if batch.mask[t, sample]:
+                    errors.append((y - target) ** 2 if kind == "squared error" else entropy)
+        np.testing.assert_allclose(ours[sample], np.mean(errors), rtol=1e-5)
+
+
+@pytest.mark.parametrize("num_pairs", [1, 5, 15, 100])
+def test_state_loss_agrees_with_loops_also_with_fewer_pairs_than_asked_for(num_pairs):
+    states = np.random.default_rng(2).normal(size=(6, 3, 4))
+    with jax.enable_x64(True):
+        ours = state_loss(jnp.asarray(states), jnp.array([6, 4, 1]), num_pairs)
+    theirs = [reference.state_loss(states[:n, b], num_pairs) for b, n in enumerate([6, 4, 1])]
+    np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-12)
+    assert ours[2] == 0
+
+
+@pytest.mark.parametrize("case", ["random", "a zero state", "all zero", "one pair"])
+def test_gradient_of_state_loss_agrees_with_finite_differences(case):
+    rng = np.random.default_rng(3)
+    states = rng.normal(size=(2 if case == "one pair" else 6, 1, 4))
+    if case == "a zero state":
+        states[2] = 0
+    if case == "all zero":
+        states[:] = 0
+    with jax.enable_x64(True):
+        num_steps = jnp.array([states.shape[0]])
+        # every pair counts, so that no direction switches between pairs at a tie
+        num_pairs = 15
+        loss = jax.jit(lambda s: state_loss(s, num_steps, num_pairs)[0])
+        gradient = jax.grad(loss)(jnp.asarray(states))
+        assert np.all(np.isfinite(gradient))
+        for _ in range(5):
+            direction = rng.normal(size=states.shape)
+            slope = (loss(states + 1e-8 * direction) - loss(states - 1e-8 * direction)) / 2e-8
+            np.testing.assert_allclose(np.vdot(gradient, direction), slope, rtol=1e-4, atol=1e-7)
+
+
+def test_state_loss_is_finite_in_float32_at_zero_states():
+    states = jnp.zeros((5, 2, 3))
+    value, gradient = jax.value_and_grad(lambda s: jnp.sum(state_loss(s, jnp.array([5, 1]), 5)))(
+        states
+    )
+    assert np.isfinite(value)
+    assert np.all(np.isfinite(gradient))
+
+
+def test_total_loss_weighs_task_and_state():
+    batch = Batch()
+    rng = np.random.default_rng(4)
+    outputs, states = (jnp.asarray(rng.normal(size=(6, 3, n)), jnp.float32) for n in (2, 4))
+    loss, parts = total_loss(outputs, states, batch, "squared error", Regularisation(0.7, 3))
+    np.testing.assert_allclose(
+        loss, 0.7 * parts["task_loss"] + 0.3 * parts["state_loss"], rtol=1e-6
+    )
+    plain, parts = total_loss(outputs, states, batch, "squared error")
+    assert plain == parts["task_loss"]
+    assert set(parts) == {"task_loss"}

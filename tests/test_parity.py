@@ -1,0 +1,48 @@
+"""The parity check accepts what agrees and refuses what does not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from constrained_dnc import parity
+
+VECTORS = Path(__file__).parent / "data" / "dnc_lstm_forward_backward.npz"
+
+
+def test_reference_vectors_agree(capsys):
+    assert parity.main([str(VECTORS)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert sum("float32 grad_" in line for line in lines) == 26
+    assert sum("float64 grad_" in line for line in lines) == 26
+    assert lines[-1] == "all quantities agree"
+
+
+def test_small_differences_are_found(tmp_path, capsys):
+    vectors = dict(np.load(VECTORS))
+    changed = ["outputs", "cell_states", "loss", "grad_free_gate_bias"]
+    for name in changed:
+        vectors[name] = vectors[name] + 2e-3 * np.max(np.abs(vectors[name]))
+    np.savez(tmp_path / "off.npz", **vectors)
+    assert parity.main([str(tmp_path / "off.npz")]) == 1
+    failed = [line for line in capsys.readouterr().out.splitlines() if line.startswith("FAIL")]
+    assert [line.split()[2] for line in failed] == changed * 2
+
+
+@pytest.mark.parametrize("content", [b"", b"not a zip", None])
+def test_a_bad_file_is_refused_in_one_sentence(tmp_path, capsys, content):
+    path = tmp_path / "bad.npz"
+    if content is not None:
+        path.write_bytes(content)
+    assert parity.main([str(path)]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_missing_arrays_are_named(tmp_path, capsys):
+    vectors = dict(np.load(VECTORS))
+    del vectors["param_write_gate_bias"]
+    np.savez(tmp_path / "short.npz", **vectors)
+    assert parity.main([str(tmp_path / "short.npz")]) == 2
+    assert "param_write_gate_bias" in capsys.readouterr().err
