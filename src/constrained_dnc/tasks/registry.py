@@ -14,12 +14,14 @@ from constrained_dnc.errors import BadSetting, one_of
 from constrained_dnc.tasks.add import Add
 from constrained_dnc.tasks.copy import Copy
 from constrained_dnc.tasks.differentiation import Differentiation
+from constrained_dnc.tasks.logic import Logic
+from constrained_dnc.tasks.search import Search
 from constrained_dnc.tasks.shift import Shift
 from constrained_dnc.tasks.sort import Sort
 from constrained_dnc.tasks.task import AbstractTask
 
 BUILT_IN: dict[str, type[AbstractTask]] = {
-    task.name: task for task in (Sort, Copy, Differentiation, Shift, Add)
+    task.name: task for task in (Sort, Copy, Differentiation, Shift, Add, Search, Logic)
 }
 ENTRY_POINTS = "constrained_dnc.tasks"
 
@@ -38,13 +40,15 @@ def get_task(name: str) -> AbstractTask:
     """
     if name in BUILT_IN:
         return BUILT_IN[name]()
-    if name in entry_points(group=ENTRY_POINTS).names:
-        return _make(name, entry_points(group=ENTRY_POINTS)[name].load())
-    place, colon, class_name = name.rpartition(":")
-    if not colon or not place:
+    installed = entry_points(group=ENTRY_POINTS)
+    if name in installed.names:
+        return _make(name, installed[name].load())
+    place, _, class_name = str(name).rpartition(":")
+    is_file = place.endswith(".py")
+    if not is_file and not all(part.isidentifier() for part in place.split(".")):
         accepted = f"{one_of(task_names())}, or package.module:Class, or path/to/file.py:Class"
         raise BadSetting("task", name, accepted)
-    module = _load_file(name, place) if place.endswith(".py") else _load_module(name, place)
+    module = _load_file(name, place) if is_file else _load_module(name, place)
     return _make(name, getattr(module, class_name, None))
 
 

@@ -72,8 +72,8 @@ class AbstractTask(abc.ABC):
     @final
     def batch_of(self, problems: Sequence[Problem]) -> Batch:
         """Encode given problems, all of one length."""
-        if not problems:
-            raise BadSetting("problems", problems, "at least one problem")
+        if not isinstance(problems, Sequence) or isinstance(problems, str) or not problems:
+            raise BadSetting("problems", problems, "a list of at least one problem")
         for problem in problems:
             self.check(problem)
         lengths = sorted({self.length_of(problem) for problem in problems})
