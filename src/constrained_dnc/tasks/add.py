@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import chain
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -49,7 +50,8 @@ class Add(AbstractSequenceTask):
         return tuple(first + second for first, second in problem)
 
     def symbols(self, problems: tuple[Bits, ...]) -> Int[np.ndarray, "batch length columns"]:
-        return np.array(problems)
+        bits = chain.from_iterable(chain.from_iterable(problems))  # np.array is three times slower
+        return np.fromiter(bits, np.int64).reshape(len(problems), -1, 2)
 
     def results(
         self, symbols: Int[np.ndarray, "batch length columns"]
