@@ -1,11 +1,11 @@
-"""Time to sample a batch of 64: the mean over L = 5..15, and L = 1000.
+"""Processor time to sample a batch of 64: the mean over L = 5..15, and L = 1000.
 
 python benchmarks/sampling.py
 """
 
 from __future__ import annotations
 
-from time import perf_counter
+from time import process_time
 
 from constrained_dnc.tasks import AbstractTask, get_task, task_names
 
@@ -13,13 +13,13 @@ BATCH_SIZE = 64
 
 
 def mean_milliseconds(task: AbstractTask, lengths: range, repeats: int) -> float:
-    """The mean time to sample one batch."""
+    """The mean processor time to sample one batch."""
     task.sample(0, BATCH_SIZE, lengths[0])
-    start = perf_counter()
+    start = process_time()
     for repeat in range(repeats):
         for length in lengths:
             task.sample((repeat, length), BATCH_SIZE, length)
-    return 1000 * (perf_counter() - start) / (repeats * len(lengths))
+    return 1000 * (process_time() - start) / (repeats * len(lengths))
 
 
 if __name__ == "__main__":
