@@ -1,0 +1,15 @@
+"""The tasks: what is asked, how it is encoded, decoded and scored."""
+
+from constrained_dnc.tasks.numeral import AbstractNumeralTask
+from constrained_dnc.tasks.registry import get_task, task_names
+from constrained_dnc.tasks.task import AbstractTask, Batch, Key, Scores
+
+__all__ = [
+    "AbstractNumeralTask",
+    "AbstractTask",
+    "Batch",
+    "Key",
+    "Scores",
+    "get_task",
+    "task_names",
+]

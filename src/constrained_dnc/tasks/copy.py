@@ -1,0 +1,20 @@
+"""The copy task."""
+
+import numpy as np
+from jaxtyping import Int
+
+from constrained_dnc.tasks.numeral import AbstractNumeralTask
+
+
+class Copy(AbstractNumeralTask):
+    """The numerals as they came.
+
+    >>> Copy().solve((2, 5, 2, 1, 3))
+    (2, 5, 2, 1, 3)
+    """
+
+    name = "copy"
+    summary = "the numerals as they came"
+
+    def rule(self, numerals: Int[np.ndarray, "batch length"]) -> Int[np.ndarray, "batch length"]:
+        return numerals

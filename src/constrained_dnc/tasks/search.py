@@ -1,0 +1,172 @@
+"""The search task."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from constrained_dnc.errors import BadSetting
+from constrained_dnc.tasks.numeral import (
+    ACCEPTED,
+    NUM_NUMERALS,
+    check_numerals,
+    draw_numerals,
+    parse_numerals,
+)
+from constrained_dnc.tasks.task import (
+    AbstractTask,
+    Batch,
+    Scores,
+    format_entries,
+    round_off,
+    whole_or_none,
+)
+
+END_THRESHOLD = 0.8  # a signal above it ends the answer
+
+
+class SearchProblem(NamedTuple):
+    """Where in the data is the queried numeral?"""
+
+    data: tuple[int, ...]
+    query: int
+
+
+class Search(AbstractTask):
+    """The positions of the queried numeral, ascending.
+
+    Answers are indices from 0; the network gives them relative to the last one, from 0 to 1.
+
+    >>> task = Search()
+    >>> task.solve(SearchProblem((2, 5, 2, 1, 2), query=2))
+    (0, 2, 4)
+    >>> problem = task.parse("2 3 2 1 2 ? 2")
+    >>> task.batch_of([problem]).targets[8:12, 0].tolist()
+    [[0.0, 0.0], [0.5, 0.0], [1.0, 0.0], [0.0, 1.0]]
+
+    Data at steps 1..L, control at L+1, query at L+2, control at L+3, positions from L+4, then the
+    end signal. As their number differs, samples are padded to 2L+4 steps, the most it can take.
+    With L = 1 the one position is 0.
+    """
+
+    name = "search"
+    summary = "the relative positions of a queried numeral, ascending"
+    input_channels = ("numeral", "control")
+    output_channels = ("position", "signal")
+    score_kind = "hit rate"
+    has_fixed_decoding = False
+
+    def num_steps(self, length: int) -> int:
+        return 2 * length + 4
+
+    def length_of(self, problem: SearchProblem) -> int:
+        data, _ = problem
+        return len(data)
+
+    def draw(
+        self, generator: np.random.Generator, batch_size: int, length: int
+    ) -> tuple[SearchProblem, ...]:
+        data = draw_numerals(generator, batch_size, length)
+        queries = generator.integers(NUM_NUMERALS, size=batch_size).tolist()
+        return tuple(map(SearchProblem, data, queries))
+
+    def check(self, problem: SearchProblem) -> None:
+        if not isinstance(problem, Sequence) or len(problem) != 2:
+            raise BadSetting("problem", problem, "a pair of data and query")
+        data, query = problem
+        check_numerals("data", data)
+        check_numerals("query", (query,))
+
+    def encode(self, problems: tuple[SearchProblem, ...]) -> Batch:
+        data = np.array([data for data, _ in problems])
+        queries = np.array([query for _, query in problems])
+        batch_size, length = data.shape
+        first = length + 3  # the step of the first position, counted from 0
+        steps = self.num_steps(length)
+
+        inputs = np.zeros((steps, batch_size, 2), np.float32)
+        inputs[:length, :, 0] = data.T / (NUM_NUMERALS - 1)
+        inputs[length + 1, :, 0] = queries / (NUM_NUMERALS - 1)
+        inputs[[length, length + 2], :, 1] = 1.0
+
+        found = data == queries[:, np.newaxis]
+        rank = found.cumsum(axis=1) - 1
+        count = found.sum(axis=1)
+        sample, index = np.nonzero(found)
+        targets = np.zeros((steps, batch_size, 2), np.float32)
+        targets[first + rank[sample, index], sample, 0] = index / max(length - 1, 1)
+        targets[first + count, np.arange(batch_size), 1] = 1.0
+
+        step = np.arange(steps)[:, np.newaxis]
+        mask = (step >= first) & (step <= first + count)
+        return Batch(inputs, targets, mask, first + count + 1, length, problems)
+
+    def solve(self, problem: SearchProblem) -> tuple[int, ...]:
+        data, query = problem
+        return tuple(index for index, numeral in enumerate(data) if numeral == query)
+
+    def read(
+        self, outputs: Float[np.ndarray, "time batch outputs"], length: int
+    ) -> list[tuple[int | None, ...]]:
+        indices, counts = _listed(outputs, length)
+        return [
+            tuple(map(whole_or_none, row[:count]))
+            for row, count in zip(indices.T.tolist(), counts.tolist(), strict=True)
+        ]
+
+    def grade(self, batch: Batch, outputs: Float[np.ndarray, "time batch outputs"]) -> Scores:
+        """Hit rate: entries right at their place / entries of the longer list; both empty is 1.
+
+        Recall: the same / entries of the target list; with none to find it is 1.
+        """
+        given, given_count = _listed(outputs, batch.length)
+        wanted, wanted_count = _listed(batch.targets.astype(np.float64), batch.length)
+        in_both = np.arange(batch.length + 1)[:, np.newaxis] < np.minimum(given_count, wanted_count)
+        correct = ((given == wanted) & in_both).sum(axis=0)
+        hit_rate = _share(correct, np.maximum(given_count, wanted_count))
+        return Scores(
+            score=hit_rate,
+            sequence_accuracy=(hit_rate == 1).astype(np.float64),
+            recall=_share(correct, wanted_count),
+        )
+
+    def parse(self, text: str) -> SearchProblem:
+        """Data, a question mark, the query."""
+        data, _, query = text.partition("?")
+        try:
+            numerals = parse_numerals("data", data)
+            (numeral,) = parse_numerals("query", query)
+        except ValueError:
+            accepted = f"{ACCEPTED}, then ? and one of them, such as '2 1 2 4 ? 2'"
+            raise BadSetting("problem", text, accepted) from None
+        return SearchProblem(numerals, numeral)
+
+    def format_problem(self, problem: SearchProblem) -> str:
+        data, query = problem
+        return f"{format_entries(data)} ? {query}"
+
+    def format_answer(self, answer: Sequence[int | None]) -> str:
+        return format_entries(answer) if answer else "none"
+
+
+def _listed(
+    outputs: Float[np.ndarray, "time batch outputs"], length: int
+) -> tuple[Float[np.ndarray, "entries batch"], Int[np.ndarray, "batch"]]:
+    """L+1 indices, and how many of them come before the first end signal.
+
+    A signal that is not finite does not end the list.
+    """
+    position, signal = np.moveaxis(outputs[length + 3 :], 2, 0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        indices = round_off(position * (length - 1))
+    ended = np.logical_or.accumulate((signal > END_THRESHOLD) & np.isfinite(signal))
+    return indices, np.sum(~ended, axis=0)
+
+
+def _share(
+    part: Int[np.ndarray, "batch"], whole: Int[np.ndarray, "batch"]
+) -> Float[np.ndarray, "batch"]:
+    return np.where(whole == 0, 1.0, part / np.maximum(whole, 1))

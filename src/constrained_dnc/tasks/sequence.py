@@ -1,0 +1,72 @@
+"""What sort, copy, differentiation, shift and add share: L symbols in, L symbols out."""
+
+from __future__ import annotations
+
+import abc
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from constrained_dnc.tasks.task import AbstractTask, Answer, Batch, Problem, Scores
+
+
+class AbstractSequenceTask(AbstractTask):
+    """Input at steps 1..L, control at L+1, result at L+2..2L+1, end signal at 2L+2.
+
+    Control and signal are the last channels. The loss covers the result and the end signal; the
+    score covers the result channels at the L result steps.
+    """
+
+    def num_steps(self, length: int) -> int:
+        return 2 * length + 2
+
+    @abc.abstractmethod
+    def symbols(self, problems: tuple[Problem, ...]) -> Int[np.ndarray, "batch length columns"]:
+        """The problems' symbols, one column for each input channel but the control."""
+
+    @abc.abstractmethod
+    def results(
+        self, symbols: Int[np.ndarray, "batch length columns"]
+    ) -> Int[np.ndarray, "batch length results"]:
+        """The rule for a whole batch, one column for each output channel but the signal."""
+
+    @abc.abstractmethod
+    def scale(self, symbols: Int[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
+        """Symbols as the network sees them."""
+
+    @abc.abstractmethod
+    def unscale(self, values: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
+        """The symbols that outputs stand for; NaN where an output is not finite."""
+
+    @abc.abstractmethod
+    def answers(self, symbols: Float[np.ndarray, "batch length results"]) -> list[Answer]:
+        """Result symbols as plain values."""
+
+    def encode(self, problems: tuple[Problem, ...]) -> Batch:
+        symbols = self.symbols(problems)
+        batch_size, length, _ = symbols.shape
+        steps = self.num_steps(length)
+        inputs = np.zeros((steps, batch_size, self.input_size), np.float32)
+        targets = np.zeros((steps, batch_size, self.output_size), np.float32)
+        inputs[:length, :, :-1] = self.scale(symbols).swapaxes(0, 1)
+        inputs[length, :, -1] = 1.0
+        targets[length + 1 : -1, :, :-1] = self.scale(self.results(symbols)).swapaxes(0, 1)
+        targets[-1, :, -1] = 1.0
+        mask = np.zeros((steps, batch_size), np.bool_)
+        mask[length + 1 :] = True
+        return Batch(inputs, targets, mask, np.full(batch_size, steps), length, problems)
+
+    def read(self, outputs: Float[np.ndarray, "time batch outputs"], length: int) -> list[Answer]:
+        return self.answers(self._result_symbols(outputs, length).swapaxes(0, 1))
+
+    def grade(self, batch: Batch, outputs: Float[np.ndarray, "time batch outputs"]) -> Scores:
+        given = self._result_symbols(outputs, batch.length)
+        wanted = self._result_symbols(batch.targets.astype(np.float64), batch.length)
+        correct = given == wanted
+        return Scores(correct.mean((0, 2)), correct.all((0, 2)).astype(np.float64))
+
+    def _result_symbols(
+        self, outputs: Float[np.ndarray, "time batch outputs"], length: int
+    ) -> Float[np.ndarray, "length batch results"]:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self.unscale(outputs[length + 1 : -1, :, :-1])

@@ -1,0 +1,195 @@
+"""The interface of all tasks. Public methods check what they are given, then call the hooks.
+
+A task of one's own subclasses `AbstractTask` and fills in the hooks, or, when it turns a sequence
+of numerals into another of the same length, `AbstractNumeralTask`, which needs only the rule.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, TypeAlias, final
+
+import numpy as np
+from jaxtyping import Bool, Float, Float32, Int
+from numpy.typing import ArrayLike
+
+from constrained_dnc.errors import BadSetting, require_whole
+
+Key: TypeAlias = int | Sequence[int]
+Problem: TypeAlias = Any  # what is asked, as plain Python values: (3, 1, 4) or "T∧F"
+Answer: TypeAlias = Any  # what is expected, as plain Python values
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Samples of one length, encoded for the network."""
+
+    inputs: Float32[np.ndarray, "time batch inputs"]
+    targets: Float32[np.ndarray, "time batch outputs"]
+    mask: Bool[np.ndarray, "time batch"]  # the steps of the loss
+    num_steps: Int[np.ndarray, "batch"]  # each sample's own number of steps, the rest is padding
+    length: int
+    problems: tuple[Problem, ...]
+
+
+@dataclass(frozen=True)
+class Scores:
+    """One number per sample, each from 0 to 1."""
+
+    score: Float[np.ndarray, "batch"]  # accuracy or hit rate
+    sequence_accuracy: Float[np.ndarray, "batch"]  # 1 if everything is right, else 0
+    recall: Float[np.ndarray, "batch"] | None = None  # search only
+
+
+class AbstractTask(abc.ABC):
+    """A problem given step by step (encoding), then an answer given step by step (decoding)."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str]  # one line
+    input_channels: ClassVar[tuple[str, ...]]
+    output_channels: ClassVar[tuple[str, ...]]
+    loss: ClassVar[Literal["squared error", "cross-entropy"]] = "squared error"
+    score_kind: ClassVar[Literal["accuracy", "hit rate"]] = "accuracy"
+    has_fixed_decoding: ClassVar[bool] = True  # all samples of a length decode for several steps
+
+    @property
+    def input_size(self) -> int:
+        return len(self.input_channels)
+
+    @property
+    def output_size(self) -> int:
+        return len(self.output_channels)
+
+    @final
+    def sample(self, key: Key, batch_size: int, length: int) -> Batch:
+        """A random batch: the same key gives the same batch."""
+        require_whole("batch_size", batch_size, 1)
+        require_whole("length", length, 1)
+        return self.encode(self.draw(generator_of(key), batch_size, length))
+
+    @final
+    def batch_of(self, problems: Sequence[Problem]) -> Batch:
+        """Encode given problems, all of one length."""
+        if not isinstance(problems, Sequence) or isinstance(problems, str) or not problems:
+            raise BadSetting("problems", problems, "a list of at least one problem")
+        for problem in problems:
+            self.check(problem)
+        lengths = sorted({self.length_of(problem) for problem in problems})
+        if len(lengths) > 1:
+            raise BadSetting("length of the problems", lengths, "one length for all of a batch")
+        return self.encode(tuple(problems))
+
+    @final
+    def decode(self, outputs: ArrayLike, length: int) -> list[Answer]:
+        """Read the answers off the network's outputs (time, batch, outputs)."""
+        require_whole("length", length, 1)
+        values = as_floats(outputs)
+        accepted = (self.num_steps(length), "batch", self.output_size)
+        if values.ndim != 3 or values.shape[::2] != accepted[::2]:
+            raise BadSetting("shape of outputs", values.shape, "({}, {}, {})".format(*accepted))
+        return self.read(values, length)
+
+    @final
+    def score(self, batch: Batch, outputs: ArrayLike) -> Scores:
+        """Compare the network's outputs with the targets of the batch, sample by sample."""
+        values = as_floats(outputs)
+        if values.shape != batch.targets.shape:
+            raise BadSetting("shape of outputs", values.shape, str(batch.targets.shape))
+        return self.grade(batch, values)
+
+    # The hooks. Outputs may hold anything, infinities and NaN too: these are never right.
+
+    @abc.abstractmethod
+    def num_steps(self, length: int) -> int:
+        """Steps of a batch; depends on the length only, so that compiled code is reused."""
+
+    def encoding_steps(self, length: int) -> int:
+        """Steps of the encoding phase, the end-of-input flag included."""
+        return length + 1
+
+    def length_of(self, problem: Problem) -> int:
+        """The input length of a problem."""
+        return len(problem)
+
+    @abc.abstractmethod
+    def draw(
+        self, generator: np.random.Generator, batch_size: int, length: int
+    ) -> tuple[Problem, ...]:
+        """Random problems of one length."""
+
+    @abc.abstractmethod
+    def check(self, problem: Problem) -> None:
+        """Refuse what cannot be encoded."""
+
+    @abc.abstractmethod
+    def encode(self, problems: tuple[Problem, ...]) -> Batch:
+        """The batch of checked problems of one length."""
+
+    @abc.abstractmethod
+    def solve(self, problem: Problem) -> Answer:
+        """The rule itself, on plain values."""
+
+    @abc.abstractmethod
+    def read(self, outputs: Float[np.ndarray, "time batch outputs"], length: int) -> list[Answer]:
+        """The answers in checked outputs; None stands for an entry that is not finite."""
+
+    @abc.abstractmethod
+    def grade(self, batch: Batch, outputs: Float[np.ndarray, "time batch outputs"]) -> Scores:
+        """The scores of checked outputs."""
+
+    @abc.abstractmethod
+    def parse(self, text: str) -> Problem:
+        """A problem from text."""
+
+    @abc.abstractmethod
+    def format_problem(self, problem: Problem) -> str:
+        """The text that `parse` turns into this problem."""
+
+    @abc.abstractmethod
+    def format_answer(self, answer: Answer) -> str:
+        """An answer as text, with ? for an entry that is not finite."""
+
+
+def generator_of(key: Key) -> np.random.Generator:
+    """The random generator of a key.
+
+    The number of parts goes first, as NumPy takes (5,) and (5, 0) for the same seed.
+    """
+    parts = key if isinstance(key, Sequence) and not isinstance(key, str) else (key,)
+    whole = all(isinstance(part, int) and not isinstance(part, bool) for part in parts)
+    if not parts or not whole or min(parts) < 0:
+        raise BadSetting("key", key, "a whole number of at least 0, or several of them")
+    return np.random.default_rng((len(parts), *parts))
+
+
+def as_floats(outputs: ArrayLike) -> Float[np.ndarray, "..."]:
+    """Outputs in double precision, so that scaling adds no error of its own before rounding."""
+    values = np.asarray(outputs)
+    if values.dtype.kind not in "fiu":
+        raise BadSetting("type of outputs", str(values.dtype), "real numbers")
+    return values.astype(np.float64)
+
+
+def round_off(values: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
+    """Nearest whole number, a half to the even one; NaN where the value is not finite."""
+    return np.where(np.isfinite(values), np.rint(values), np.nan)
+
+
+def whole_or_none(value: float) -> int | None:
+    """A rounded entry as a plain number.
+
+    >>> whole_or_none(3.0), whole_or_none(float("nan"))
+    (3, None)
+    """
+    return int(value) if np.isfinite(value) else None
+
+
+def format_entries(entries: Sequence[int | None]) -> str:
+    """Entries side by side.
+
+    >>> format_entries((1, None, 3))
+    '1 ? 3'
+    """
+    return " ".join("?" if entry is None else str(entry) for entry in entries)

@@ -1,0 +1,104 @@
+"""Numerals in and out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jaxtyping import Int
+from scipy import stats
+
+from constrained_dnc.errors import BadSetting
+from constrained_dnc.tasks import AbstractNumeralTask, get_task
+
+NAMES = ("sort", "copy", "differentiation", "shift")
+EVERY_TASK = pytest.mark.parametrize("name", NAMES)
+
+
+def plain_rule(name: str, numerals: tuple[int, ...]) -> tuple[int, ...]:
+    length = len(numerals)
+    if name == "sort":
+        return tuple(value for value in range(10) for _ in range(numerals.count(value)))
+    if name == "copy":
+        return tuple(numerals[place] for place in range(length))
+    if name == "shift":
+        return tuple(numerals[(place - length // 2) % length] for place in range(length))
+    differences = [abs(numerals[place + 1] - numerals[place]) for place in range(length - 1)]
+    return (*differences, 0)
+
+
+@EVERY_TASK
+@pytest.mark.parametrize("length", [1, 2, 3, 8, 15])
+def test_results_by_brute_force(name: str, length: int) -> None:
+    task = get_task(name)
+    batch = task.sample(length, 25, length)
+    scaled = {-1.0: 0, -0.5: 1, 0.0: 2, 0.5: 3, 1.0: 4}
+    for sample, problem in enumerate(batch.problems):
+        asked = tuple(scaled[float(value)] for value in batch.inputs[:length, sample, 0])
+        wanted = batch.targets[length + 1 : 2 * length + 1, sample, 0]
+        result = tuple(scaled[float(value)] for value in wanted)
+        assert asked == problem
+        assert result == plain_rule(name, asked) == task.solve(problem)
+
+
+@EVERY_TASK
+@given(numerals=st.lists(st.integers(0, 9), min_size=1, max_size=30).map(tuple))
+def test_solve(name: str, numerals: tuple[int, ...]) -> None:
+    assert get_task(name).solve(numerals) == plain_rule(name, numerals)
+
+
+def test_numerals_are_uniform() -> None:
+    problems = get_task("copy").sample(0, 1000, 20).problems
+    counts = np.bincount(np.array(problems).ravel(), minlength=5)
+    assert counts.size == 5
+    assert stats.chisquare(counts).pvalue > 1e-3
+
+
+def test_outputs_are_not_clamped() -> None:
+    """An output of 1.3 stands for 4.6, which is 5 and not 4."""
+    task = get_task("copy")
+    batch = task.batch_of([(4,)])
+    outputs = np.zeros((4, 1, 2))
+    outputs[2, 0, 0] = 1.3
+    assert task.decode(outputs, 1) == [(5,)]
+    assert task.score(batch, outputs).score.tolist() == [0]
+
+
+def test_one_entry_that_is_not_finite() -> None:
+    task = get_task("copy")
+    batch = task.batch_of([(2, 3, 4)])
+    outputs = batch.targets.copy()
+    outputs[5, 0, 0] = np.nan
+    (answer,) = task.decode(outputs, 3)
+    assert answer == (2, None, 4)
+    assert task.format_answer(answer) == "2 ? 4"
+    assert task.score(batch, outputs).score.tolist() == pytest.approx([2 / 3])
+
+
+def test_text() -> None:
+    task = get_task("sort")
+    assert task.parse(" 3 1,4 , 1\t0 ") == (3, 1, 4, 1, 0)
+    assert task.format_problem((3, 1, 4, 1, 0)) == "3 1 4 1 0"
+    assert task.format_answer((0, 1, 1, 3, 4)) == "0 1 1 3 4"
+    for text in ("3 5", "31", "3 -1", "3;1", "3 1.0", "three", ",", "1 ? 2"):
+        with pytest.raises(BadSetting) as caught:
+            task.parse(text)
+        assert str(caught.value) == (
+            f"problem is {text!r}; accepted: numerals from 0 to 4, such as '3 1 4 1 0'"
+        )
+
+
+def test_a_task_of_ones_own_needs_only_the_rule() -> None:
+    class Reverse(AbstractNumeralTask):
+        name = "reverse"
+        summary = "the numerals backwards"
+
+        def rule(
+            self, numerals: Int[np.ndarray, "batch length"]
+        ) -> Int[np.ndarray, "batch length"]:
+            return numerals[:, ::-1]
+
+    task = Reverse()
+    batch = task.sample(0, 4, 6)
+    assert task.decode(batch.targets, 6) == [problem[::-1] for problem in batch.problems]

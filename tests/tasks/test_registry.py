@@ -1,0 +1,145 @@
+"""Tasks by name, from inside and outside the package."""
+
+from __future__ import annotations
+
+import sys
+from importlib.metadata import EntryPoint, EntryPoints
+from pathlib import Path
+
+import jaxtyping
+import pytest
+
+from constrained_dnc.errors import BadSetting
+from constrained_dnc.tasks import AbstractNumeralTask, get_task, registry, task_names
+
+OUR_TASKS = ("sort", "copy", "differentiation", "shift", "add", "search", "logic")
+USER_TASK = """
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from constrained_dnc.tasks import AbstractNumeralTask
+
+
+@dataclass
+class Setting:
+    step: int = 1
+
+
+class Next(AbstractNumeralTask):
+    name = "next"
+    summary = "the next numeral each, 0 after 4"
+
+    def rule(self, numerals):
+        return (numerals + Setting().step) % 5
+
+
+class Unfinished(AbstractNumeralTask):
+    name = "unfinished"
+
+
+class NoTask:
+    pass
+"""
+
+
+@pytest.fixture
+def user_file(tmp_path: Path) -> Path:
+    path = tmp_path / "my_tasks.py"
+    path.write_text(USER_TASK)
+    return path
+
+
+def test_names() -> None:
+    assert task_names()[:7] == OUR_TASKS
+    for name in OUR_TASKS:
+        assert get_task(name).name == name
+
+
+def test_task_in_a_file(user_file: Path) -> None:
+    task = get_task(f"{user_file}:Next")
+    assert isinstance(task, AbstractNumeralTask)
+    assert task.solve((0, 3, 4)) == (1, 4, 0)
+    batch = task.sample(1, 4, 6)
+    assert task.score(batch, batch.targets).score.tolist() == [1] * 4
+
+
+def test_task_in_a_file_by_relative_path(user_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(user_file.parent)
+    assert get_task("my_tasks.py:Next").name == "next"
+    assert get_task("./my_tasks.py:Next").name == "next"
+
+
+def test_task_in_a_module(user_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(user_file.parent))
+    assert get_task("my_tasks:Next").solve((4,)) == (0,)
+    monkeypatch.delitem(sys.modules, "my_tasks")
+
+
+def test_task_of_an_installed_package(user_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(user_file.parent))
+    offered = EntryPoints(
+        [
+            EntryPoint("next", "my_tasks:Next", registry.ENTRY_POINTS),
+            EntryPoint("sort", "my_tasks:Next", registry.ENTRY_POINTS),
+        ]
+    )
+    monkeypatch.setattr(registry, "entry_points", lambda group: offered.select(group=group))
+    assert task_names() == (*OUR_TASKS, "next")
+    assert get_task("next").solve((4, 1)) == (0, 2)
+    assert get_task("sort").solve((4, 1)) == (1, 4)
+    monkeypatch.delitem(sys.modules, "my_tasks")
+
+
+@pytest.mark.parametrize("name", ["srot", "", "Sort", ":Sort", "./my_tasks:Next", ".x:Y", "a b:C"])
+def test_unknown_names(name: str) -> None:
+    with pytest.raises(BadSetting) as caught:
+        get_task(name)
+    assert str(caught.value) == (
+        f"task is {name!r}; accepted: one of {', '.join(sorted(task_names()))}, "
+        "or package.module:Class, or path/to/file.py:Class"
+    )
+
+
+def test_names_that_are_no_text() -> None:
+    jaxtyping.config.update("jaxtyping_disable", True)
+    with pytest.raises(BadSetting, match="task is 3; accepted: one of"):
+        get_task(3)  # type: ignore[arg-type]
+    jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@pytest.mark.parametrize(
+    ("class_name", "accepted"),
+    [
+        ("Missing", "the name of a class that extends AbstractTask"),
+        ("NoTask", "the name of a class that extends AbstractTask"),
+        ("np", "the name of a class that extends AbstractTask"),
+        ("Unfinished", "a class that also defines rule, summary"),
+        ("AbstractNumeralTask", "a class that also defines rule, name, summary"),
+    ],
+)
+def test_classes_that_are_no_tasks(user_file: Path, class_name: str, accepted: str) -> None:
+    name = f"{user_file}:{class_name}"
+    with pytest.raises(BadSetting) as caught:
+        get_task(name)
+    assert str(caught.value) == f"task is {name!r}; accepted: {accepted}"
+
+
+def test_files_and_modules_that_are_missing() -> None:
+    with pytest.raises(BadSetting, match=r"a file that exists, unlike nowhere\.py"):
+        get_task("nowhere.py:Next")
+    for place in ("nowhere", "nowhere.at_all", "constrained_dnc.nowhere"):
+        with pytest.raises(BadSetting, match=f"an installed module, unlike {place}"):
+            get_task(f"{place}:Next")
+
+
+def test_a_failure_inside_the_users_file_is_shown_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "needy.py").write_text("import not_installed_anywhere\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for name in ("needy:Next", f"{tmp_path}/needy.py:Next"):
+        with pytest.raises(ModuleNotFoundError, match="not_installed_anywhere"):
+            get_task(name)

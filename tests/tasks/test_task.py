@@ -1,0 +1,266 @@
+"""The contract of every task, run over the registry."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import time
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import jax.numpy as jnp
+import jaxtyping
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from constrained_dnc.errors import BadSetting
+from constrained_dnc.tasks import AbstractTask, Batch, get_task, task_names
+from constrained_dnc.tasks.task import generator_of, round_off
+
+EVERY_TASK = pytest.mark.parametrize("task", [*map(get_task, task_names())], ids=task_names())
+ARRAYS = ("inputs", "targets", "mask", "num_steps")
+LENGTHS = (1, 2, 3, 5, 8, 15)
+MILLISECONDS = {"search": 3.0, "logic": 3.0}  # the others 1
+
+
+@pytest.fixture
+def unchecked() -> Iterator[None]:
+    """Without the type checks of the test run, as a user runs it."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
+
+
+def perfect_outputs(task: AbstractTask, batch: Batch) -> np.ndarray:
+    return 8 * batch.targets - 4 if task.loss == "cross-entropy" else batch.targets
+
+
+@EVERY_TASK
+def test_attributes(task: AbstractTask) -> None:
+    assert task.summary
+    assert "\n" not in task.summary
+    assert task.input_size == len(task.input_channels)
+    assert task.output_size == len(task.output_channels)
+    assert task.input_channels[-1] == "control"
+    assert task.loss in ("squared error", "cross-entropy")
+    assert task.score_kind in ("accuracy", "hit rate")
+
+
+@EVERY_TASK
+@pytest.mark.parametrize("length", LENGTHS)
+def test_batch(task: AbstractTask, length: int) -> None:
+    batch = task.sample(3, 7, length)
+    steps = task.num_steps(length)
+    assert batch.inputs.shape == (steps, 7, task.input_size)
+    assert batch.targets.shape == (steps, 7, task.output_size)
+    assert batch.inputs.dtype == batch.targets.dtype == np.float32
+    assert batch.mask.shape == (steps, 7)
+    assert batch.length == length
+    assert len(batch.problems) == 7
+    assert {task.length_of(problem) for problem in batch.problems} == {length}
+    for sample, num_steps in enumerate(batch.num_steps):
+        assert batch.mask[num_steps - 1, sample]
+        assert not batch.mask[num_steps:, sample].any()
+        assert not batch.inputs[num_steps:, sample].any()
+        assert not batch.targets[num_steps:, sample].any()
+        assert not batch.targets[~batch.mask[:, sample], sample].any()
+        masked = np.flatnonzero(batch.mask[:, sample])
+        assert np.array_equal(masked, np.arange(masked[0], num_steps))
+        assert masked[0] >= task.encoding_steps(length)
+    assert np.all(batch.inputs[task.encoding_steps(length) - 1, :, -1] == 1)
+    assert not batch.inputs[: task.encoding_steps(length) - 1, :, -1].any()
+    if task.has_fixed_decoding:
+        assert set(batch.num_steps) == {steps}
+
+
+@EVERY_TASK
+def test_same_key_same_batch(task: AbstractTask) -> None:
+    one, same = task.sample((5, 2), 6, 9), task.sample((5, 2), 6, 9)
+    assert one.problems == same.problems
+    for field in ARRAYS:
+        assert np.array_equal(getattr(one, field), getattr(same, field))
+
+
+@EVERY_TASK
+def test_other_key_other_batch(task: AbstractTask) -> None:
+    keys = (5, 6, (5, 0), (5, 1), (1, 5), (5, 0, 0), 2**32, (0, 1), 2**70)
+    assert len({task.sample(key, 8, 12).problems for key in keys}) == len(keys)
+
+
+def test_a_key_is_the_same_as_a_list_of_one() -> None:
+    assert generator_of(5).integers(2**60) == generator_of([5]).integers(2**60)
+
+
+@EVERY_TASK
+@pytest.mark.parametrize("length", LENGTHS)
+def test_batch_of_sampled_problems_is_the_batch(task: AbstractTask, length: int) -> None:
+    sampled = task.sample(11, 6, length)
+    encoded = task.batch_of(sampled.problems)
+    assert encoded.problems == sampled.problems
+    assert encoded.length == sampled.length
+    for field in ARRAYS:
+        assert np.array_equal(getattr(sampled, field), getattr(encoded, field))
+
+
+@EVERY_TASK
+@pytest.mark.parametrize("length", LENGTHS)
+def test_perfect_outputs(task: AbstractTask, length: int) -> None:
+    batch = task.sample(1, 20, length)
+    outputs = perfect_outputs(task, batch)
+    assert task.decode(outputs, length) == [task.solve(problem) for problem in batch.problems]
+    scores = task.score(batch, outputs)
+    assert np.all(scores.score == 1)
+    assert np.all(scores.sequence_accuracy == 1)
+    assert (scores.recall is None) == (task.name != "search")
+    if scores.recall is not None:
+        assert np.all(scores.recall == 1)
+
+
+@EVERY_TASK
+@given(seed=st.integers(0, 2**32), length=st.integers(1, 20), noise=st.floats(0, 2))
+def test_sequence_is_right_where_every_entry_is(
+    task: AbstractTask, seed: int, length: int, noise: float
+) -> None:
+    batch = task.sample(seed, 4, length)
+    outputs = perfect_outputs(task, batch)
+    outputs = outputs + noise * np.random.default_rng(seed).normal(size=outputs.shape)
+    scores = task.score(batch, outputs)
+    right = [
+        given == task.solve(problem)
+        for given, problem in zip(task.decode(outputs, length), batch.problems, strict=True)
+    ]
+    assert scores.sequence_accuracy.tolist() == right
+    assert (scores.score == 1).tolist() == right
+    assert np.all((scores.score >= 0) & (scores.score <= 1))
+
+
+@EVERY_TASK
+@pytest.mark.parametrize("length", LENGTHS)
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_diverged_outputs_are_wrong(task: AbstractTask, length: int, value: float) -> None:
+    batch = task.sample(1, 20, length)
+    outputs = np.full_like(batch.targets, value)
+    scores = task.score(batch, outputs)
+    assert not scores.score.any()
+    assert not scores.sequence_accuracy.any()
+    for answer in task.decode(outputs, length):
+        assert set(task.format_answer(answer)) <= {"?", " "}
+
+
+@EVERY_TASK
+@pytest.mark.parametrize("value", [1e300, -1e300, 1.7e308])
+def test_huge_outputs_are_read_without_a_warning(task: AbstractTask, value: float) -> None:
+    batch = task.sample(1, 3, 4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        task.score(batch, np.full(batch.targets.shape, value))
+        task.decode(np.full(batch.targets.shape, value), 4)
+
+
+@EVERY_TASK
+def test_scores_take_arrays_of_any_kind(task: AbstractTask) -> None:
+    batch = task.sample(1, 3, 4)
+    outputs = perfect_outputs(task, batch)
+    for given_outputs in (jnp.asarray(outputs), outputs.tolist(), outputs.astype(np.float64)):
+        assert np.all(task.score(batch, given_outputs).score == 1)
+
+
+@EVERY_TASK
+@given(seed=st.integers(0, 2**32), length=st.integers(1, 40))
+def test_text_of_a_problem_parses_back(task: AbstractTask, seed: int, length: int) -> None:
+    for problem in task.sample(seed, 3, length).problems:
+        assert task.parse(task.format_problem(problem)) == problem
+
+
+@EVERY_TASK
+@pytest.mark.parametrize("text", ["", " ", "x", "-1", "5 5", "0.5", "1 2 3 ?", "+", "٣"])
+def test_text_that_is_no_problem_is_named(task: AbstractTask, text: str) -> None:
+    with pytest.raises(BadSetting) as caught:
+        task.parse(text)
+    assert str(caught.value).startswith(f"problem is {text!r}; accepted: ")
+
+
+@EVERY_TASK
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("value", [0, -3, 2.5, "5", None, True])
+def test_bad_sizes_are_refused(task: AbstractTask, value: int) -> None:
+    with pytest.raises(BadSetting, match=r"^length is "):
+        task.sample(0, 2, value)
+    with pytest.raises(BadSetting, match=r"^batch_size is "):
+        task.sample(0, value, 2)
+    with pytest.raises(BadSetting, match=r"^length is "):
+        task.decode(np.zeros((6, 1, task.output_size)), value)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("key", [-1, 0.5, "7", "", None, True, (), (1, -1), (1, 0.5), (1, "a")])
+def test_bad_keys_are_refused(key: int) -> None:
+    with pytest.raises(BadSetting, match=r"^key is .*; accepted: a whole number of at least 0"):
+        get_task("sort").sample(key, 2, 2)
+
+
+@EVERY_TASK
+@pytest.mark.usefixtures("unchecked")
+def test_bad_problems_are_refused(task: AbstractTask) -> None:
+    short, long = task.sample(0, 1, 3).problems + task.sample(0, 1, 4).problems
+    with pytest.raises(BadSetting, match=r"^length of the problems is \[3, 4\]"):
+        task.batch_of([short, long])
+    nothing: list[Any] = [[], "TF", None]
+    for problems in nothing:
+        with pytest.raises(BadSetting, match=r"^problems is "):
+            task.batch_of(problems)
+    for problem in ((), "", None, 3, (0, 9), ((2, 1),), ((), 1), ((1, 1), 7), "T&F", "T∧"):
+        with pytest.raises(BadSetting, match=r"^(problem|data|query) is "):
+            task.batch_of([problem])
+
+
+@EVERY_TASK
+def test_bad_outputs_are_refused(task: AbstractTask) -> None:
+    batch = task.sample(0, 2, 3)
+    steps, _, size = batch.targets.shape
+    for shape in ((steps, size), (steps + 1, 2, size), (steps, 2, size + 1)):
+        with pytest.raises(BadSetting, match=r"^shape of outputs is \("):
+            task.decode(np.zeros(shape), 3)
+        with pytest.raises(BadSetting, match=r"^shape of outputs is \("):
+            task.score(batch, np.zeros(shape))
+    with pytest.raises(BadSetting, match=r"^shape of outputs is "):
+        task.score(batch, np.zeros((steps, 3, size)))
+    with pytest.raises(BadSetting, match=r"^type of outputs is 'complex128'"):
+        task.score(batch, np.zeros((steps, 2, size), np.complex128))
+
+
+def test_halves_are_rounded_to_even() -> None:
+    rounded = round_off(np.array([-0.5, 0.5, 1.5, 2.5, 2.500001, np.inf]))
+    np.testing.assert_array_equal(rounded, [0, 0, 2, 2, 3, np.nan])
+
+
+@EVERY_TASK
+@pytest.mark.usefixtures("unchecked")
+def test_sampling_is_fast(task: AbstractTask) -> None:
+    """Five times the aim, in processor time, so that a busy machine does not matter."""
+    task.sample(0, 64, 5)
+    start = time.process_time()
+    for length in range(5, 16):
+        task.sample(length, 64, length)
+    milliseconds = 1000 * (time.process_time() - start) / 11
+    assert milliseconds < 5 * MILLISECONDS.get(task.name, 1.0)
+
+
+@pytest.mark.usefixtures("unchecked")
+@EVERY_TASK
+def test_sampling_is_fast_at_length_1000(task: AbstractTask) -> None:
+    start = time.process_time()
+    task.sample(0, 64, 1000)
+    assert time.process_time() - start < 1
+
+
+@EVERY_TASK
+def test_file_class_and_name_agree_and_the_example_runs(task: AbstractTask) -> None:
+    assert type(task).__name__.lower() == task.name
+    module = importlib.import_module(f"constrained_dnc.tasks.{task.name}")
+    result = doctest.testmod(module)
+    assert result.attempted > 0
+    assert result.failed == 0
