@@ -109,7 +109,7 @@ struct Layout {
     size_t row = slots;
     record = row * (8 + 3 * s.heads + word);
     link = row * row;
-    scratch = row * (8 + 8 * s.heads) + size_t(word) * (4 + 4 * s.heads) + Interface(s).row;
+    scratch = row * (8 + 8 * s.heads + lanes) + size_t(word) * (4 + 4 * s.heads) + Interface(s).row;
     d_access = row * (2 + s.heads + word);
   }
 };

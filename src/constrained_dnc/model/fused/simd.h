@@ -107,19 +107,27 @@ inline Vec sum_each(const Vec* rows) {
 #endif
 }
 
-inline float sum(Vec x) {
-  float lane[lanes];
-  std::memcpy(lane, &x, sizeof x);
-  for (int width = lanes / 2; width > 0; width /= 2)
-    for (int k = 0; k < width; ++k) lane[k] += lane[k + width];
-  return lane[0];
+// Folds the upper half onto the lower until one lane is left.
+template <class F>
+inline float fold(Vec x, F f) {
+#if CDNC_LANES == 16
+  x = f(x, __builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7));
+  x = f(x, __builtin_shufflevector(x, x, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11));
+  x = f(x, __builtin_shufflevector(x, x, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13));
+  x = f(x, __builtin_shufflevector(x, x, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14));
+#elif CDNC_LANES == 8
+  x = f(x, __builtin_shufflevector(x, x, 4, 5, 6, 7, 0, 1, 2, 3));
+  x = f(x, __builtin_shufflevector(x, x, 2, 3, 0, 1, 6, 7, 4, 5));
+  x = f(x, __builtin_shufflevector(x, x, 1, 0, 3, 2, 5, 4, 7, 6));
+#else
+  x = f(x, __builtin_shufflevector(x, x, 2, 3, 0, 1));
+  x = f(x, __builtin_shufflevector(x, x, 1, 0, 3, 2));
+#endif
+  return x[0];
 }
 
-inline float largest(Vec x) {
-  float most = x[0];
-  for (int lane = 1; lane < lanes; ++lane) most = x[lane] > most ? x[lane] : most;
-  return most;
-}
+inline float sum(Vec x) { return fold(x, [](Vec a, Vec b) { return a + b; }); }
+inline float largest(Vec x) { return fold(x, [](Vec a, Vec b) { return a > b ? a : b; }); }
 
 // exp by a polynomial around the nearest multiple of ln 2 (the constants of Cephes' expf).
 // 0 below -87.3, infinite above 88.3.

@@ -150,9 +150,12 @@ struct Sizes {
   int slots, word, heads;
   int row, words;  // padded
   Mask last;       // the slots of the last vector that exist
+  Mask behind[lanes];  // the lanes after each lane
   Sizes(const Shape& s, const Layout& layout)
       : slots(s.slots), word(s.word), heads(s.heads), row(layout.slots), words(layout.word),
-        last(first_lanes(s.slots - (layout.slots - lanes))) {}
+        last(first_lanes(s.slots - (layout.slots - lanes))) {
+    for (int k = 0; k < lanes; ++k) behind[k] = ~first_lanes(k + 1);
+  }
 };
 
 // What one step leaves behind: rows over slots, [head][slot] and [word][slot].
@@ -236,6 +239,28 @@ void sort_slots(int* order, const float* filled, int slots) {
   }
 }
 
+// The same order from every slot's rank, the number of slots before it: all pairs, but no branch
+// that depends on the values. A slot that is not a number leaves another one's place as it was.
+void rank_slots(int* order, const float* filled, const Sizes& s) {
+  const int slots = s.slots;
+  for (int j = 0; j < s.row; j += lanes) {
+    Vec own = load(filled + j);
+    Mask rank{};  // counts down
+    const int end = j + lanes < slots ? j + lanes : slots;
+#pragma GCC unroll 4
+    for (int i = 0; i < j; ++i) rank += fill(filled[i]) <= own;
+    for (int i = j; i < end; ++i) {
+      Vec other = fill(filled[i]);
+      rank += (other < own) | ((other == own) & s.behind[i - j]);
+    }
+#pragma GCC unroll 4
+    for (int i = end; i < slots; ++i) rank += fill(filled[i]) < own;
+    int32_t places[lanes];
+    std::memcpy(places, &rank, sizeof rank);
+    for (int i = j; i < end; ++i) order[-places[i - j]] = i;
+  }
+}
+
 void allocate(float* allocation, const int* order, const float* filled, const Sizes& s) {
   store(allocation + s.row - lanes, Vec{});
   float product = 1.0f;
@@ -261,21 +286,36 @@ void write_weights(Record& now, const Record& old, float allocation_gate, float 
     store(now.precedence + j, stays * load(old.precedence + j) + load(now.write + j));
 }
 
+template <int vectors>
+inline void memory_block(float* memory, float* norm, const float* old, const float* write,
+                         const float* erase, const float* vector, int word, int row) {
+  Vec w[vectors], squares[vectors];
+  for (int v = 0; v < vectors; ++v) w[v] = load(write + v * lanes), squares[v] = fill(epsilon);
+  for (int k = 0; k < word; ++k) {
+    const Vec e = fill(erase[k]), x = fill(vector[k]);
+    for (int v = 0; v < vectors; ++v) {
+      Vec m = load(old + size_t(k) * row + v * lanes);
+      m = m * (1.0f - w[v] * e) + w[v] * x;
+      store(memory + size_t(k) * row + v * lanes, m);
+      squares[v] += m * m;
+    }
+  }
+  for (int v = 0; v < vectors; ++v) store(norm + v * lanes, square_root(squares[v]));
+}
+
 // M = M (1 - w e^T) + w v^T and the norms of the new slots.
 void update_memory(Record& now, const Record& old, const float* erase, const float* vector,
                    const Sizes& s) {
-  for (int j = 0; j < s.row; j += lanes) {
-    Vec w = load(now.write + j), squares = fill(epsilon);
-    for (int k = 0; k < s.word; ++k) {
-      Vec m = load(old.memory + size_t(k) * s.row + j);
-      m = m * (1.0f - w * erase[k]) + w * vector[k];
-      store(now.memory + size_t(k) * s.row + j, m);
-      squares += m * m;
-    }
-    store(now.norm + j, square_root(squares));
-  }
-  size_t unused = size_t(s.words - s.word) * s.row;
-  std::memset(now.memory + size_t(s.word) * s.row, 0, unused * sizeof(float));
+  const int row = s.row, word = s.word;
+  int j = 0;
+  for (; j + 3 * lanes <= row; j += 3 * lanes)
+    memory_block<3>(now.memory + j, now.norm + j, old.memory + j, now.write + j, erase, vector, word,
+                    row);
+  for (; j < row; j += lanes)
+    memory_block<1>(now.memory + j, now.norm + j, old.memory + j, now.write + j, erase, vector, word,
+                    row);
+  const size_t used = size_t(word) * row;
+  std::memset(now.memory + used, 0, (size_t(s.words) * row - used) * sizeof(float));
 }
 
 // Rows `first` to `end` of L_ij = (1 - w_i - w_j) L_ij + w_i p_j, diagonal zero.
@@ -317,7 +357,8 @@ void access(const float* xi, const Interface& at, const Record& old, Record& now
 
   update_usage(now.usage, filled, old, xi + at.free_gates, s);
   std::memcpy(now.order, old.order, s.slots * sizeof(int));
-  sort_slots(now.order, filled, s.slots);
+  if (s.slots <= 128) rank_slots(now.order, filled, s);
+  else sort_slots(now.order, filled, s.slots);
   allocate(now.allocation, now.order, filled, s);
 
   const float* write_key = xi + at.write_key;
@@ -395,57 +436,68 @@ inline void add_outer(float* to, const float* a, const float* u, const float* b,
 
 struct LinkBack {
   float* d_link;
-  const float *old, *w, *p;                 // the link before, write weights, precedence before
+  const float *old, *w, *p;                    // the link before, write weights, precedence before
   const float *d_forward, *d_backward, *read;  // [head][slot]; read weights before
-  float *d_write, *d_column, *d_precedence;
+  float *d_write, *d_precedence;               // out
+  float* partial;                              // a vector for every row
 };
 
-// Row i of the link: its gradient from the step after and from both reads, then through the update.
+// One vector of columns: their gradient from the step after and from both reads, then through the
+// update. `skip` leads to the first head that is not added yet.
 template <int heads>
-inline void link_row_back(const LinkBack& b, int i, int head, const Sizes& s) {
-  const int row = s.row;
-  const size_t skip = size_t(head) * row;
-  Vec left[heads], right[heads];
+inline void link_columns_back(const LinkBack& b, int j, size_t skip, const int slots,
+                              const int row) {
+  Vec read[heads], back[heads];
   for (int r = 0; r < heads; ++r) {
-    left[r] = fill(b.d_forward[skip + size_t(r) * row + i]);
-    right[r] = fill(b.read[skip + size_t(r) * row + i]);
+    read[r] = load(b.read + skip + size_t(r) * row + j);
+    back[r] = load(b.d_backward + skip + size_t(r) * row + j);
   }
-  float* g = b.d_link + size_t(i) * row;
-  const float *old = b.old + size_t(i) * row, *read = b.read + skip, *back = b.d_backward + skip;
-  const Vec wi = fill(b.w[i]), rest = 1.0f - wi;
-  Vec total{};
-  auto step = [&](int j, auto diagonal) {
-    Vec x = outer<heads>(load(g + j), left, read + j, right, back + j, row);
+  const float *d_forward = b.d_forward + skip, *reads = b.read + skip, *w = b.w;
+  const float* old = b.old + j;
+  float *g = b.d_link + j, *partial = b.partial;
+  const Vec wj = load(w + j), pj = load(b.p + j);
+  Vec d_column{}, d_precedence{};
+  auto step = [&](int i, auto diagonal) {
+    Vec x = load(g + size_t(i) * row);
+    for (int r = 0; r < heads; ++r) x += read[r] * d_forward[r * row + i];
+    for (int r = 0; r < heads; ++r) x += back[r] * reads[r * row + i];
     x = diagonal(x);
-    Vec decay = x * load(old + j);
-    total += x * load(b.p + j) - decay;
-    store(b.d_column + j, load(b.d_column + j) + decay);
-    store(b.d_precedence + j, load(b.d_precedence + j) + wi * x);
-    store(g + j, (rest - load(b.w + j)) * x);
+    Vec decay = x * load(old + size_t(i) * row);
+    store(partial + i * lanes, load(partial + i * lanes) + (x * pj - decay));
+    d_column += decay;
+    d_precedence += x * w[i];
+    store(g + size_t(i) * row, ((1.0f - w[i]) - wj) * x);
   };
   auto same = [](Vec x) { return x; };
-  auto without = [i](Vec x) { x[i % lanes] = 0.0f; return x; };
-  const int middle = i / lanes * lanes;
-  for (int j = 0; j < middle; j += lanes) step(j, same);
-  step(middle, without);
-  for (int j = middle + lanes; j < row; j += lanes) step(j, same);
-  b.d_write[i] += sum(total);
+  const int end = j + lanes < slots ? j + lanes : slots;
+  for (int i = 0; i < j; ++i) step(i, same);
+  for (int i = j; i < end; ++i)
+    step(i, [=](Vec x) { x[i - j] = 0.0f; return x; });
+  for (int i = end; i < slots; ++i) step(i, same);
+  store(b.d_write + j, load(b.d_write + j) - d_column);
+  store(b.d_precedence + j, d_precedence);
 }
 
 void link_back(const LinkBack& b, const Sizes& s) {
-  const int head = (s.heads - 1) / 4 * 4;
-  for (int i = 0; i < s.slots; ++i) {
-    for (int r = 0; r < head; r += 4) {
-      size_t skip = size_t(r) * s.row;
-      add_outer<4>(b.d_link + size_t(i) * s.row, b.d_forward + skip + i, b.read + skip,
-                   b.read + skip + i, b.d_backward + skip, s.row, s.row);
+  const int head = (s.heads - 1) / 4 * 4, row = s.row;
+  const size_t skip = size_t(head) * row;
+  for (int i = 0; i < row; ++i) store(b.partial + i * lanes, Vec{});
+  for (int r = 0; r < head; r += 4)
+    for (int i = 0; i < s.slots; ++i) {
+      size_t skip = size_t(r) * row;
+      add_outer<4>(b.d_link + size_t(i) * row, b.d_forward + skip + i, b.read + skip,
+                   b.read + skip + i, b.d_backward + skip, row, row);
     }
-    switch (s.heads - head) {
-      case 1: link_row_back<1>(b, i, head, s); break;
-      case 2: link_row_back<2>(b, i, head, s); break;
-      case 3: link_row_back<3>(b, i, head, s); break;
-      default: link_row_back<4>(b, i, head, s);
+  for (int j = 0; j < row; j += lanes) switch (s.heads - head) {
+      case 1: link_columns_back<1>(b, j, skip, s.slots, row); break;
+      case 2: link_columns_back<2>(b, j, skip, s.slots, row); break;
+      case 3: link_columns_back<3>(b, j, skip, s.slots, row); break;
+      default: link_columns_back<4>(b, j, skip, s.slots, row);
     }
+  for (int i = 0; i < row; i += lanes) {
+    Vec rows[lanes];
+    for (int k = 0; k < lanes; ++k) rows[k] = load(b.partial + (i + k) * lanes);
+    store(b.d_write + i, load(b.d_write + i) + sum_each(rows));
   }
 }
 
@@ -470,15 +522,17 @@ inline void word_back(const MemoryBack& b, int k, int head, const Sizes& s) {
   float* g = b.d_memory + size_t(k) * row;
   const float *now = b.now + size_t(k) * row, *old = b.old + size_t(k) * row;
   const float *products = b.d_products + skip, *read = b.read + skip;
+  const float *pull = b.pull, *write = b.w;
+  float* d_write = b.d_write;
   const Vec erase = fill(b.erase[k]), vector = fill(b.vector[k]);
   Vec d_erase{}, d_vector{};
   for (int j = 0; j < row; j += lanes) {
     Vec x = outer<heads>(load(g + j), left, products + j, right, read + j, row);
-    x += load(b.pull + j) * load(now + j);
-    Vec m = load(old + j), w = load(b.w + j), written = x * w;
+    x += load(pull + j) * load(now + j);
+    Vec m = load(old + j), w = load(write + j), written = x * w;
     d_erase -= written * m;
     d_vector += written;
-    store(b.d_write + j, load(b.d_write + j) + x * (vector - erase * m));
+    store(d_write + j, load(d_write + j) + x * (vector - erase * m));
     store(g + j, x * (1.0f - w * erase));
   }
   b.d_erase[k] = sum(d_erase);
@@ -524,23 +578,26 @@ void allocation_back(float* d_usage, const float* d_allocation, float* products,
 // From the gradient of the usage to that of the usage, read weights and free gates before.
 void usage_back(float* d_usage, float* d_read, float* d_free, const Record& old,
                 const float* free_gates, const Sizes& s) {
-  for (int r = 0; r < s.heads; ++r) d_free[r] = 0.0f;
-  for (int j = 0; j < s.row; j += lanes) {
-    Vec u = load(old.usage + j), w = load(old.write + j), d = load(d_usage + j);
-    Vec grown = u + (1.0f - u) * w, all = fill(1.0f);
-    for (int r = 0; r < s.heads; ++r) {
-      Vec others = d * grown;
-      for (int q = 0; q < s.heads; ++q) {
-        if (q == r) continue;
-        others *= 1.0f - free_gates[q] * load(old.read + size_t(q) * s.row + j);
-      }
-      float* to = d_read + size_t(r) * s.row + j;
-      store(to, load(to) - free_gates[r] * others);
-      Vec weights = load(old.read + size_t(r) * s.row + j);
-      d_free[r] -= sum(others * weights);
-      all *= 1.0f - free_gates[r] * weights;
+  const int heads = s.heads, row = s.row;
+  const float *read = old.read, *usage = old.usage, *write = old.write;
+  for (int r = 0; r < heads; ++r) {
+    const float gate = free_gates[r];
+    Vec total{};
+    for (int j = 0; j < row; j += lanes) {
+      Vec u = load(usage + j);
+      Vec others = load(d_usage + j) * (u + (1.0f - u) * load(write + j));
+      for (int q = 0; q < heads; ++q)
+        if (q != r) others *= 1.0f - free_gates[q] * load(read + size_t(q) * row + j);
+      float* to = d_read + size_t(r) * row + j;
+      store(to, load(to) - gate * others);
+      total += others * load(read + size_t(r) * row + j);
     }
-    store(d_usage + j, d * all * (1.0f - w));
+    d_free[r] = -sum(total);
+  }
+  for (int j = 0; j < row; j += lanes) {
+    Vec d = load(d_usage + j) * (1.0f - load(write + j));
+    for (int r = 0; r < heads; ++r) d *= 1.0f - free_gates[r] * load(read + size_t(r) * row + j);
+    store(d_usage + j, d);
   }
 }
 
@@ -552,10 +609,11 @@ void access_back(float* d, const float* xi, const Interface& at, const Record& o
   const size_t heads_row = size_t(s.heads) * s.row;
   auto take = [&](size_t count) { float* p = scratch; scratch += count; return p; };
   float *filled = take(s.row), *products = take(s.row), *d_write = take(s.row);
-  float *d_column = take(s.row), *d_precedence = take(s.row), *d_allocation = take(s.row);
+  float *d_precedence = take(s.row), *d_allocation = take(s.row);
   float *pull = take(s.row), *d_write_content = take(s.row);
   float *d_read = take(heads_row), *d_forward = take(heads_row), *d_backward = take(heads_row);
   float *d_content = take(heads_row), *by_forward = take(heads_row), *by_backward = take(heads_row);
+  float *partial = take(size_t(s.row) * lanes);
   float *words = take(s.words), *d_erase = take(s.words), *d_vector = take(s.words);
 
   // Read vectors and read weights.
@@ -566,8 +624,6 @@ void access_back(float* d, const float* xi, const Interface& at, const Record& o
   for (int j = 0; j < s.row; j += lanes) {
     store(pull + j, Vec{});
     store(d_write + j, Vec{});
-    store(d_column + j, Vec{});
-    store(d_precedence + j, Vec{});
   }
   for (int r = 0; r < s.heads; ++r) {
     const size_t row = size_t(r) * s.row;
@@ -602,7 +658,7 @@ void access_back(float* d, const float* xi, const Interface& at, const Record& o
                d_reads, now.read, xi + at.erase,
                xi + at.write_vector, d_write, d_erase, d_vector}, s);
   link_back({d_link, old_link, now.write, old.precedence, d_forward, d_backward, old.read, d_write,
-             d_column, d_precedence}, s);
+             d_precedence, partial}, s);
 
   // Precedence, then all that the write weights feed.
   Vec written{}, leaves{};
@@ -615,7 +671,7 @@ void access_back(float* d, const float* xi, const Interface& at, const Record& o
   Vec d_write_gate{}, d_allocation_gate{};
   for (int j = 0; j < s.row; j += lanes) {
     Vec later = load(carried.precedence + j);
-    Vec x = load(d_write + j) - load(d_column + j) + later - lost;
+    Vec x = load(d_write + j) + later - lost;
     store(carried.precedence + j, stays * later + load(d_precedence + j));
     Vec a = load(now.allocation + j), c = load(now.write_content + j);
     d_write_gate += x * (allocation_gate * a + (1.0f - allocation_gate) * c);
@@ -784,6 +840,12 @@ struct Unroll {
   }
   size_t sample(int t) const { return size_t(t) * s.batch + group.first; }
 
+  // Ask for the next sample's link while this one's is at work.
+  void expect(const float* matrix) const {
+    if (layout.link > 16384) return;
+    for (size_t k = 0; k < layout.link; k += 16) __builtin_prefetch(matrix + k, 1, 2);
+  }
+
   // ---- forward
 
   void begin() const {
@@ -883,6 +945,7 @@ struct Unroll {
       const int done = t + 1;
       const bool keep_link = s.keep && done % s.segment == 0 && done < s.steps;
       for (int i = 0; i < b; ++i) {
+        if (i + 1 < b) expect(link(i + 1));
         float* xi = interface(t) + size_t(i) * at.row;
         activate_interface(xi, parameter(interface_bias), at, sizes);
         Record now = record(done, i);
@@ -940,6 +1003,11 @@ struct Unroll {
   void memory_step_back(int t, int first) const {
     const Scratch& c = job.scratch;
     for (int i = 0; i < b; ++i) {
+      if (i + 1 < b) {
+        expect(c.d_link + (i + 1) * layout.link);
+        expect(link_at(t, first, i + 1));
+        expect(link_at(t + 1, first, i + 1));
+      }
       const size_t row = size_t(t) * b + i;
       float* d = c.d_interface + row * at.size;
       access_back(d, interface(t) + size_t(i) * at.row, at, record(t, i), record(t + 1, i),

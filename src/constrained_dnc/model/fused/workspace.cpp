@@ -120,8 +120,6 @@ Scratch cut_scratch(Cut& cut, const Shape& s, const Layout& layout, int samples)
 
 // Samples that are unrolled together: many for the products, few for the caches.
 int group_size(const Shape& s, const Layout& layout) {
-  const char* g = std::getenv("CDNC_GROUP");
-  if (g) return std::atoi(g);
   constexpr size_t cache = size_t(8) << 20;
   size_t sample = sizeof(float) * (layout.link * (s.keep ? 2 : 1) + 2 * layout.record);
   return std::clamp<int>(cache / sample, s.keep ? 8 : 4, 64);
@@ -204,8 +202,7 @@ void Workspace::each_share(F f) {
 void Workspace::forward(Shape shape, const float* const* parameters, const float* inputs,
                         Results results) {
   kept_ = false;
-  const char* g = std::getenv("CDNC_SEGMENT");
-  shape.segment = g ? std::atoi(g) : std::max(1, int(std::ceil(std::sqrt(double(shape.steps)))));
+  shape.segment = int(std::ceil(std::sqrt(double(shape.steps))));
   job_.shape = shape;
   job_.inputs = inputs;
   job_.results = results;
