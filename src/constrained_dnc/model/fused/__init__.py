@@ -1,0 +1,10 @@
+"""The fused backend: the whole unroll and its gradient in C++, for the built-in controllers.
+
+The compiled part is optional: without it `missing_reason()` says why and `FusedUnroll` refuses.
+"""
+
+from __future__ import annotations
+
+from constrained_dnc.model.fused.unroll import FusedUnroll, Run, missing_reason, simd_levels
+
+__all__ = ["FusedUnroll", "Run", "missing_reason", "simd_levels"]

@@ -1,0 +1,35 @@
+from collections.abc import Mapping
+
+import numpy as np
+
+class Settings:
+    def __init__(
+        self,
+        controller: str,
+        word_size: int,
+        num_reads: int,
+        compression: bool,
+        forget_bias: float,
+        clip_value: float | None = None,
+    ) -> None: ...
+
+class Kernel:
+    def __init__(self, sgemm: object, threads: int, simd: str | None = None) -> None: ...
+    def forward(
+        self,
+        settings: Settings,
+        parameters: Mapping[str, object],
+        inputs: object,
+        memory_size: int,
+        keep: bool,
+        weights: bool,
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray | None]: ...
+    def backward(
+        self, output_cotangents: object, cell_cotangents: object
+    ) -> dict[str, np.ndarray]: ...
+    @property
+    def simd(self) -> str: ...
+    @property
+    def workspace_bytes(self) -> int: ...
+
+def simd_levels() -> list[str]: ...

@@ -1,0 +1,239 @@
+// The Python side: checks every array, hands out aligned ones, releases the interpreter.
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "workspace.h"
+
+namespace nb = nanobind;
+using namespace cdnc;
+using namespace nb::literals;
+
+namespace {
+
+using Array = nb::ndarray<nb::ro>;
+using Fresh = nb::ndarray<nb::numpy, float>;
+
+std::string in_words(const std::vector<size_t>& shape) {
+  std::string words = "(";
+  for (size_t k = 0; k < shape.size(); ++k)
+    words += (k ? ", " : "") + std::to_string(shape[k]);
+  return words + (shape.size() == 1 ? ",)" : ")");
+}
+
+[[noreturn]] void refuse(const std::string& sentence) { throw nb::value_error(sentence.c_str()); }
+
+// The array behind `object` if it is one that can be read in place.
+Array checked(const std::string& name, nb::handle object) {
+  Array array;
+  if (!nb::try_cast(object, array, false)) refuse(name + " must be a NumPy array");
+  if (array.device_type() != nb::device::cpu::value) refuse(name + " must be in the CPU's memory");
+  if (array.dtype() != nb::dtype<float>()) refuse(name + " must be float32");
+  int64_t stride = 1;
+  for (size_t k = array.ndim(); k-- > 0; stride *= array.shape(k))
+    if (array.shape(k) > 1 && array.stride(k) != stride)
+      refuse(name + " must be contiguous, last axis fastest");
+  if (reinterpret_cast<uintptr_t>(array.data()) % sizeof(float))
+    refuse(name + " must be aligned to 4 bytes");
+  return array;
+}
+
+const float* checked(const std::string& name, nb::handle object, const std::vector<size_t>& shape,
+                     std::vector<Array>& owners) {
+  Array array = checked(name, object);
+  std::vector<size_t> found(array.ndim());
+  for (size_t k = 0; k < found.size(); ++k) found[k] = array.shape(k);
+  if (found != shape)
+    refuse(name + " has the shape " + in_words(found) + " instead of " + in_words(shape));
+  owners.push_back(array);
+  return static_cast<const float*>(array.data());
+}
+
+// A new array aligned to 64 bytes, which JAX takes without a copy.
+Fresh fresh(const std::vector<size_t>& shape) {
+  size_t size = 1;
+  for (size_t axis : shape) size *= axis;
+  size_t bytes = (std::max<size_t>(size, 1) * sizeof(float) + 63) / 64 * 64;
+  void* memory = std::aligned_alloc(64, bytes);
+  if (!memory) throw std::bad_alloc();
+  nb::capsule owner(memory, [](void* p) noexcept { std::free(p); });
+  return Fresh(memory, shape.size(), shape.data(), owner);
+}
+
+int whole(const char* name, size_t value) {
+  if (value < 1 || value > (1u << 24))
+    refuse(std::string(name) + " is " + std::to_string(value) + "; accepted: 1 to 16777216");
+  return int(value);
+}
+
+std::vector<size_t> axes(const ParameterShape& p) {
+  if (p.columns) return {size_t(p.rows), size_t(p.columns)};
+  return {size_t(p.rows)};
+}
+
+Controller controller_named(const std::string& name) {
+  if (name == "lstm") return Controller::lstm;
+  if (name == "peephole") return Controller::peephole;
+  if (name == "feed_forward") return Controller::feed_forward;
+  refuse("controller is '" + name + "'; accepted: feed_forward, lstm, peephole");
+}
+
+const Level& level_named(const std::optional<std::string>& name) {
+  std::string accepted;
+  for (const Level* level : available_levels()) {
+    if (!name || *name == level->name) return *level;
+    accepted += (accepted.empty() ? "" : ", ") + std::string(level->name);
+  }
+  refuse("simd is '" + *name + "'; accepted on this machine: " + accepted);
+}
+
+Sgemm sgemm_in(nb::capsule capsule) {
+  const char* name = capsule.name();
+  if (!name || !std::strstr(name, "void (char *, char *, int *, int *, int *,"))
+    refuse("sgemm must be SciPy's cython_blas capsule");
+  return reinterpret_cast<Sgemm>(capsule.data());
+}
+
+struct Settings {
+  std::string controller;
+  int word_size, num_reads;
+  bool compression;
+  float forget_bias;
+  std::optional<float> clip_value;
+};
+
+class Kernel {
+ public:
+  Kernel(nb::capsule sgemm, int threads, std::optional<std::string> simd)
+      : workspace_(sgemm_in(sgemm), whole("threads", threads < 1 ? 0 : threads), level_named(simd)) {}
+
+  nb::tuple forward(const Settings& settings, nb::dict parameters, nb::object inputs,
+                    size_t memory_size, bool keep, bool weights) {
+    const std::unique_lock<std::mutex> alone = enter();
+    workspace_.forget();
+    owners_.clear();
+    const Shape shape = shape_of(settings, parameters, inputs, memory_size, keep);
+    const float* values[parameter_count] = {};
+    std::vector<Array> owners;
+    for (const ParameterShape& p : parameter_shapes(shape)) {
+      if (!parameters.contains(p.name)) refuse(std::string("parameters lack ") + p.name);
+      values[p.which] = checked(p.name, parameters[p.name], axes(p), owners);
+    }
+    const size_t T = shape.steps, B = shape.batch, N = shape.slots, R = shape.heads;
+    const float* x = checked("inputs", inputs, {T, B, size_t(shape.inputs)}, owners);
+
+    Fresh outputs = fresh({T, B, size_t(shape.outputs)});
+    Fresh cell_states = fresh({T, B, size_t(shape.state())});
+    std::optional<Fresh> read, write;
+    if (weights) read = fresh({T, B, R, N}), write = fresh({T, B, N});
+    Results results{outputs.data(), cell_states.data(), read ? read->data() : nullptr,
+                    write ? write->data() : nullptr};
+    {
+      nb::gil_scoped_release release;
+      workspace_.forward(shape, values, x, results);
+    }
+    if (keep) owners_ = std::move(owners);
+    return nb::make_tuple(outputs, cell_states, read, write);
+  }
+
+  nb::dict backward(nb::object output_cotangents, nb::object cell_cotangents) {
+    const std::unique_lock<std::mutex> alone = enter();
+    if (!workspace_.kept())
+      refuse("backward needs a forward with keep=True just before it, and only one backward each");
+    const Shape& s = workspace_.shape();
+    const size_t T = s.steps, B = s.batch;
+    std::vector<Array> owners;
+    const float* d_outputs =
+        checked("output_cotangents", output_cotangents, {T, B, size_t(s.outputs)}, owners);
+    const float* d_cells =
+        checked("cell_cotangents", cell_cotangents, {T, B, size_t(s.state())}, owners);
+    nb::dict gradients;
+    float* to[parameter_count] = {};
+    for (const ParameterShape& p : parameter_shapes(s)) {
+      Fresh gradient = fresh(axes(p));
+      std::memset(gradient.data(), 0, p.size() * sizeof(float));
+      to[p.which] = gradient.data();
+      gradients[p.name] = gradient;
+    }
+    {
+      nb::gil_scoped_release release;
+      workspace_.backward(d_outputs, d_cells, to);
+    }
+    owners_.clear();
+    return gradients;
+  }
+
+  std::string simd() const { return workspace_.level().name; }
+  size_t workspace_bytes() const { return workspace_.bytes(); }
+
+ private:
+  std::unique_lock<std::mutex> enter() {
+    std::unique_lock<std::mutex> alone(busy_, std::try_to_lock);
+    if (!alone) refuse("the kernel is at work in another thread; use one kernel per thread");
+    return alone;
+  }
+
+  static Shape shape_of(const Settings& settings, const nb::dict& parameters, nb::handle inputs,
+                        size_t memory_size, bool keep) {
+    auto axis = [&](const char* name, size_t k) {
+      if (!parameters.contains(name)) refuse(std::string("parameters lack ") + name);
+      Array array = checked(name, parameters[name]);
+      if (array.ndim() <= k) refuse(std::string(name) + " has too few axes");
+      return array.shape(k);
+    };
+    Array x = checked("inputs", inputs);
+    if (x.ndim() != 3) refuse("inputs must have the axes time, batch and inputs");
+    Shape s{};
+    s.controller = controller_named(settings.controller);
+    s.compression = settings.compression;
+    s.forget_bias = settings.forget_bias;
+    s.clip = settings.clip_value.value_or(INFINITY);
+    s.keep = keep;
+    s.steps = whole("time", x.shape(0));
+    s.batch = whole("batch", x.shape(1));
+    s.inputs = whole("inputs", x.shape(2));
+    s.outputs = whole("outputs", axis("output_weight", 0));
+    s.hidden = whole("hidden_size", axis("output_weight", 1));
+    s.word = whole("word_size", settings.word_size < 1 ? 0 : settings.word_size);
+    s.heads = whole("num_reads", settings.num_reads < 1 ? 0 : settings.num_reads);
+    s.slots = whole("memory_size", memory_size);
+    return s;
+  }
+
+  Workspace workspace_;
+  std::vector<Array> owners_;  // of the arrays that the gradient reads again
+  std::mutex busy_;
+};
+
+}  // namespace
+
+NB_MODULE(_kernel, m) {
+  m.doc() = "The DNC over all steps and its gradient, for float32 arrays in the CPU's memory.";
+  nb::class_<Settings>(m, "Settings", "What the parameters alone do not say.")
+      .def(nb::init<std::string, int, int, bool, float, std::optional<float>>(), "controller"_a,
+           "word_size"_a, "num_reads"_a, "compression"_a, "forget_bias"_a,
+           "clip_value"_a = nb::none());
+  nb::class_<Kernel>(m, "Kernel", "A reusable workspace and the threads that work in it.")
+      .def(nb::init<nb::capsule, int, std::optional<std::string>>(), "sgemm"_a, "threads"_a,
+           "simd"_a = nb::none())
+      .def("forward", &Kernel::forward, "settings"_a, "parameters"_a, "inputs"_a, "memory_size"_a,
+           "keep"_a, "weights"_a)
+      .def("backward", &Kernel::backward, "output_cotangents"_a, "cell_cotangents"_a)
+      .def_prop_ro("simd", &Kernel::simd)
+      .def_prop_ro("workspace_bytes", &Kernel::workspace_bytes);
+  m.def("simd_levels", [] {
+    std::vector<std::string> names;
+    for (const Level* level : available_levels()) names.push_back(level->name);
+    return names;
+  }, "The instruction sets that this machine has, best first.");
+}

@@ -1,0 +1,117 @@
+// What the unroll works on: sizes, parameters and the buffers of one group of samples.
+#pragma once
+
+#include <cstddef>
+
+// This header is compiled for several instruction sets: inlined always, so that the linker never
+// merges the copies.
+#define CDNC_INLINE inline __attribute__((always_inline))
+
+namespace cdnc {
+
+using Sgemm = void (*)(char*, char*, int*, int*, int*, float*, float*, int*, float*, int*, float*,
+                       float*, int*);
+
+enum class Controller { lstm, peephole, feed_forward };
+
+// All parameters of all controllers; an LSTM has only the first weight and bias.
+enum Parameter {
+  weight_1, bias_1, weight_2, bias_2, weight_3, bias_3, initial_cell, initial_hidden,
+  interface_weight, interface_bias, output_weight, readout_weight, output_bias, parameter_count
+};
+
+struct Shape {
+  int steps, batch, inputs, outputs, hidden, slots, word, heads;
+  Controller controller;
+  bool compression;
+  float forget_bias, clip;  // clip is infinite when there is none
+  bool keep;                // everything that the gradient needs
+  int segment;              // steps between two kept links
+
+  CDNC_INLINE int reads() const { return heads * word; }
+  CDNC_INLINE int state() const { return controller == Controller::feed_forward ? 0 : hidden; }
+  CDNC_INLINE int control() const { return inputs + reads() + state(); }  // [x ; reads ; h or c]
+  CDNC_INLINE int gates() const { return (controller == Controller::feed_forward ? 3 : 4) * hidden; }
+  CDNC_INLINE int links() const { return keep ? (steps - 1) / segment : 0; }
+};
+
+// Where the parts of the interface vector start.
+struct Interface {
+  int read_keys, read_strengths, write_key, write_strength, erase, write_vector, free_gates,
+      allocation_gate, write_gate, read_modes, size;
+  int slopes;  // behind it: the derivatives of the strengths, read heads first
+  int row;     // of the buffer
+  CDNC_INLINE explicit Interface(const Shape& s) {
+    read_keys = 0;
+    read_strengths = s.reads();
+    write_key = read_strengths + s.heads;
+    write_strength = write_key + s.word;
+    erase = write_strength + 1;
+    write_vector = erase + s.word;
+    free_gates = write_vector + s.word;
+    allocation_gate = free_gates + s.heads;
+    write_gate = allocation_gate + 1;
+    read_modes = write_gate + 1;
+    size = read_modes + 3 * s.heads;
+    slopes = size;
+    row = (size + s.heads + 1 + 15) / 16 * 16;
+  }
+};
+
+// The buffers of `samples` samples, [time][sample][...]. With `keep` they hold every step;
+// otherwise the ones that the next step needs hold two, the rest one.
+struct Group {
+  int first, samples;
+  float *control, *gates, *carry, *cell, *squashed, *hidden, *interface, *output, *record, *link,
+      *kept_links;
+};
+
+// Buffers that all groups of a thread use in turn.
+struct Scratch {
+  float* access;       // vectors of one sample's memory access
+  float *d_output, *d_hidden, *d_reads, *d_gates, *d_interface, *d_control, *d_cell, *d_access,
+      *d_link, *links;
+};
+
+struct Results {
+  float *outputs, *cell_states, *read_weights, *write_weights;  // the last two may be null
+};
+
+struct Job {
+  Shape shape;
+  Sgemm sgemm;
+  const float* parameters[parameter_count];
+  const float* inputs;
+  Results results;
+  const float *output_cotangents, *cell_cotangents;
+  float* gradients[parameter_count];  // added to
+  Scratch scratch;
+};
+
+// The unroll compiled for one instruction set.
+struct Level {
+  const char* name;
+  bool (*available)();
+  int lanes;
+  void (*forward)(const Job&, const Group&);
+  void (*backward)(const Job&, const Group&);
+};
+
+CDNC_INLINE int round_up(int size, int step) { return (size + step - 1) / step * step; }
+
+// Sizes in floats; rows over slots are padded to whole vectors, and so is the number of rows.
+struct Layout {
+  int slots, word;  // padded
+  size_t record, link, scratch, d_access;
+  CDNC_INLINE Layout(const Shape& s, int lanes) {
+    slots = round_up(s.slots, lanes);
+    word = round_up(s.word, lanes);
+    size_t row = slots;
+    record = row * (8 + 3 * s.heads + word);
+    link = row * row;
+    scratch = row * (8 + 8 * s.heads + lanes) + size_t(word) * (4 + 4 * s.heads) + Interface(s).row;
+    d_access = row * (2 + s.heads + word);
+  }
+};
+
+}  // namespace cdnc

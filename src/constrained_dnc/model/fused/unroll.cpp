@@ -1,0 +1,1156 @@
+// The DNC over all steps of a group of samples, and its gradient.
+//
+// Compiled once per instruction set (CDNC_LEVEL names it), so nothing here may be shared between
+// the copies: no standard containers or algorithms, only static functions.
+// Products run over the whole group, memory access sample by sample: one link matrix stays in the
+// first-level cache. All rows over slots are padded with zeros to whole vectors; memory is stored
+// word by word ([word][slot]), so that everything vectorises over slots.
+
+#include "kernel.h"
+#include "simd.h"
+
+#define CDNC_JOIN_(a, b) a##b
+#define CDNC_JOIN(a, b) CDNC_JOIN_(a, b)
+
+using namespace cdnc;
+
+namespace {
+
+constexpr float epsilon = 1e-6f;
+
+// ---------------------------------------------------------------------------------------------
+// Products of the group through BLAS. All matrices row-major: out is rows x columns.
+
+struct Product {
+  Sgemm sgemm;
+
+  void run(const char* a, const char* b, int m, int n, int k, const float* x, int ldx,
+           const float* y, int ldy, float beta, float* out, int ldo) const {
+    char first = *a, second = *b;
+    float one = 1.0f;
+    sgemm(&first, &second, &m, &n, &k, &one, const_cast<float*>(x), &ldx, const_cast<float*>(y),
+          &ldy, &beta, out, &ldo);
+  }
+  // out = beta out + x weight^T
+  void apply(float* out, int ldo, const float* x, int ldx, const float* weight, int ldw, int rows,
+             int columns, int inner, float beta) const {
+    run("T", "N", columns, rows, inner, weight, ldw, x, ldx, beta, out, ldo);
+  }
+  // out = beta out + x weight
+  void back(float* out, int ldo, const float* x, int ldx, const float* weight, int ldw, int rows,
+            int columns, int inner, float beta) const {
+    run("N", "N", columns, rows, inner, weight, ldw, x, ldx, beta, out, ldo);
+  }
+  // gradient += d^T x, summed over samples and steps
+  void collect(float* gradient, const float* d, int ldd, int rows, const float* x, int ldx,
+               int columns, int samples) const {
+    run("N", "T", columns, rows, samples, x, ldx, d, ldd, 1.0f, gradient, columns);
+  }
+};
+
+void add_columns(float* total, const float* rows, int ld, int columns, int count) {
+  for (int k = 0; k < count; ++k) {
+    const float* row = rows + size_t(k) * ld;
+    for (int j = 0; j < columns; ++j) total[j] += row[j];
+  }
+}
+
+// ---------------------------------------------------------------------------------------------
+// Loops over vectors
+
+// f(position, load, store) over `count` floats of rows that are not padded.
+template <class F>
+inline void over_row(int count, F f) {
+  int k = 0;
+  for (; k + lanes <= count; k += lanes)
+    f(k, [](const float* from) { return load_loose(from); },
+      [](float* to, Vec x) { store_loose(to, x); });
+  if (int rest = count - k)
+    f(k, [rest](const float* from) { return load_part(from, rest); },
+      [rest](float* to, Vec x) { store_part(to, x, rest); });
+}
+
+inline Vec clip(Vec x, float bound) { return smaller(larger(x, fill(-bound)), fill(bound)); }
+
+// The derivative of clip: 1 inside, 0 outside, one half on the bound.
+inline Vec clip_slope(Vec x, float bound) {
+  Vec size = magnitude(x);
+  Vec outside = size == bound ? fill(0.5f) : Vec{};
+  return size < bound ? fill(1.0f) : outside;
+}
+
+inline float dot(const float* x, const float* y, int count) {
+  Vec total{};
+  for (int k = 0; k < count; k += lanes) total += load(x + k) * load(y + k);
+  return sum(total);
+}
+
+// out[i] = sum_j matrix[i, j] vector[j] for a whole number of vectors of rows.
+inline void multiply(float* out, const float* matrix, int rows, int columns, const float* vector) {
+  for (int i = 0; i < rows; i += lanes) {
+    const float* row = matrix + size_t(i) * columns;
+    Vec total[lanes] = {};
+    for (int j = 0; j < columns; j += lanes) {
+      Vec x = load(vector + j);
+      for (int k = 0; k < lanes; ++k) total[k] += load(row + size_t(k) * columns + j) * x;
+    }
+    store(out + i, sum_each(total));
+  }
+}
+
+template <int heads, int vectors>
+inline void transposed_block(float* out, const float* matrix, int rows, int columns,
+                             const float* scalars, int stride, bool add) {
+  Vec total[heads][vectors] = {};
+  if (add)
+    for (int r = 0; r < heads; ++r)
+      for (int v = 0; v < vectors; ++v)
+        total[r][v] = load(out + size_t(r) * columns + v * lanes);
+  for (int i = 0; i < rows; ++i) {
+    const float* row = matrix + size_t(i) * columns;
+    Vec x[vectors];
+    for (int v = 0; v < vectors; ++v) x[v] = load(row + v * lanes);
+    for (int r = 0; r < heads; ++r)
+      for (int v = 0; v < vectors; ++v) total[r][v] += x[v] * scalars[r * stride + i];
+  }
+  for (int r = 0; r < heads; ++r)
+    for (int v = 0; v < vectors; ++v) store(out + size_t(r) * columns + v * lanes, total[r][v]);
+}
+
+template <int heads>
+inline void transposed_heads(float* out, const float* matrix, int rows, int columns,
+                             const float* scalars, int stride, bool add) {
+  constexpr int wide = heads == 1 ? 4 : 2;
+  int j = 0;
+  for (; j + wide * lanes <= columns; j += wide * lanes)
+    transposed_block<heads, wide>(out + j, matrix + j, rows, columns, scalars, stride, add);
+  for (; j < columns; j += lanes)
+    transposed_block<heads, 1>(out + j, matrix + j, rows, columns, scalars, stride, add);
+}
+
+// out[r, j] = (out[r, j] +) sum_i matrix[i, j] scalars[r, i]: column blocks stay in registers.
+void multiply_transposed(float* out, const float* matrix, int rows, int columns,
+                         const float* scalars, int stride, int heads, bool add = false) {
+  for (int r = 0; r < heads; r += 4) {
+    float* to = out + size_t(r) * columns;
+    const float* from = scalars + size_t(r) * stride;
+    switch (heads - r) {
+      case 1: transposed_heads<1>(to, matrix, rows, columns, from, stride, add); break;
+      case 2: transposed_heads<2>(to, matrix, rows, columns, from, stride, add); break;
+      case 3: transposed_heads<3>(to, matrix, rows, columns, from, stride, add); break;
+      default: transposed_heads<4>(to, matrix, rows, columns, from, stride, add);
+    }
+  }
+}
+
+// ---------------------------------------------------------------------------------------------
+// One sample's memory
+
+struct Sizes {
+  int slots, word, heads;
+  int row, words;  // padded
+  Mask last;       // the slots of the last vector that exist
+  Mask behind[lanes];  // the lanes after each lane
+  Sizes(const Shape& s, const Layout& layout)
+      : slots(s.slots), word(s.word), heads(s.heads), row(layout.slots), words(layout.word),
+        last(first_lanes(s.slots - (layout.slots - lanes))) {
+    for (int k = 0; k < lanes; ++k) behind[k] = ~first_lanes(k + 1);
+  }
+};
+
+// What one step leaves behind: rows over slots, [head][slot] and [word][slot].
+struct Record {
+  float *usage, *write, *allocation, *write_content, *precedence, *norm, *write_similarity, *read,
+      *read_content, *read_similarity, *memory;
+  int* order;  // slots by ascending usage
+  Record(float* at, const Sizes& s) {
+    auto take = [&](int rows) { float* p = at; at += size_t(rows) * s.row; return p; };
+    usage = take(1), write = take(1), allocation = take(1), write_content = take(1);
+    precedence = take(1), norm = take(1), write_similarity = take(1);
+    order = reinterpret_cast<int*>(take(1));
+    read = take(s.heads), read_content = take(s.heads), read_similarity = take(s.heads);
+    memory = take(s.words);
+  }
+};
+
+void start(Record now, const Sizes& s, size_t size) {
+  std::memset(now.usage, 0, size * sizeof(float));
+  for (int j = 0; j < s.row; j += lanes) store(now.norm + j, square_root(fill(epsilon)));
+  for (int i = 0; i < s.slots; ++i) now.order[i] = i;
+}
+
+inline float key_norm(const float* key, int word) {
+  float total = epsilon;
+  for (int k = 0; k < word; ++k) total += key[k] * key[k];
+  return __builtin_sqrtf(total);
+}
+
+// Softmax over slots of strength * cosine similarity; `similarity` holds the dot products before.
+void content(float* weights, float* similarity, const float* norm, float size, float strength,
+             const Sizes& s) {
+  const float infinite = __builtin_inff();
+  Vec most = fill(-infinite);
+  for (int j = 0; j < s.row; j += lanes) {
+    Vec cosine = load(similarity + j) / (load(norm + j) * size + epsilon);
+    Vec logit = cosine * strength;
+    if (j + lanes == s.row) logit = s.last ? logit : fill(-infinite);
+    store(similarity + j, cosine);
+    store(weights + j, logit);
+    most = logit > most ? logit : most;
+  }
+  float peak = largest(most);
+  Vec total{};
+  for (int j = 0; j < s.row; j += lanes) {
+    Vec x = exponential(load(weights + j) - peak);
+    store(weights + j, x);
+    total += x;
+  }
+  float scale = 1.0f / sum(total);
+  for (int j = 0; j < s.row; j += lanes) store(weights + j, load(weights + j) * scale);
+}
+
+// u' in `filled`; u = (u + (1 - u) w_write) prod_r (1 - free_r w_read_r).
+void update_usage(float* usage, float* filled, const Record& old, const float* free_gates,
+                  const Sizes& s) {
+  for (int j = 0; j < s.row; j += lanes) {
+    Vec u = load(old.usage + j);
+    u += (1.0f - u) * load(old.write + j);
+    Vec retained = fill(1.0f);
+    for (int r = 0; r < s.heads; ++r)
+      retained *= 1.0f - free_gates[r] * load(old.read + size_t(r) * s.row + j);
+    u *= retained;
+    store(usage + j, u);
+    store(filled + j, epsilon + (1.0f - epsilon) * u);
+  }
+}
+
+// Insertion sort from the order of the step before; ties by slot, so the result is the stable one.
+void sort_slots(int* order, const float* filled, int slots) {
+  for (int k = 1; k < slots; ++k) {
+    int slot = order[k], at = k;
+    float x = filled[slot];
+    for (; at > 0; --at) {
+      int other = order[at - 1];
+      float y = filled[other];
+      if (!(y > x || (y == x && other > slot))) break;
+      order[at] = other;
+    }
+    order[at] = slot;
+  }
+}
+
+// The same order from every slot's rank, the number of slots before it: all pairs, but no branch
+// that depends on the values. A slot that is not a number leaves another one's place as it was.
+void rank_slots(int* order, const float* filled, const Sizes& s) {
+  const int slots = s.slots;
+  for (int j = 0; j < s.row; j += lanes) {
+    Vec own = load(filled + j);
+    Mask rank{};  // counts down
+    const int end = j + lanes < slots ? j + lanes : slots;
+#pragma GCC unroll 4
+    for (int i = 0; i < j; ++i) rank += fill(filled[i]) <= own;
+    for (int i = j; i < end; ++i) {
+      Vec other = fill(filled[i]);
+      rank += (other < own) | ((other == own) & s.behind[i - j]);
+    }
+#pragma GCC unroll 4
+    for (int i = end; i < slots; ++i) rank += fill(filled[i]) < own;
+    int32_t places[lanes];
+    std::memcpy(places, &rank, sizeof rank);
+    for (int i = j; i < end; ++i) order[-places[i - j]] = i;
+  }
+}
+
+void allocate(float* allocation, const int* order, const float* filled, const Sizes& s) {
+  store(allocation + s.row - lanes, Vec{});
+  float product = 1.0f;
+  for (int k = 0; k < s.slots; ++k) {
+    int slot = order[k];
+    allocation[slot] = (1.0f - filled[slot]) * product;
+    product *= filled[slot];
+  }
+}
+
+// w = g_write (g_alloc a + (1 - g_alloc) c) and p = (1 - sum w) p + w.
+void write_weights(Record& now, const Record& old, float allocation_gate, float write_gate,
+                   const Sizes& s) {
+  Vec total{};
+  for (int j = 0; j < s.row; j += lanes) {
+    Vec c = load(now.write_content + j), a = load(now.allocation + j);
+    Vec w = write_gate * (allocation_gate * a + (1.0f - allocation_gate) * c);
+    store(now.write + j, w);
+    total += w;
+  }
+  float stays = 1.0f - sum(total);
+  for (int j = 0; j < s.row; j += lanes)
+    store(now.precedence + j, stays * load(old.precedence + j) + load(now.write + j));
+}
+
+template <int vectors>
+inline void memory_block(float* memory, float* norm, const float* old, const float* write,
+                         const float* erase, const float* vector, int word, int row) {
+  Vec w[vectors], squares[vectors];
+  for (int v = 0; v < vectors; ++v) w[v] = load(write + v * lanes), squares[v] = fill(epsilon);
+  for (int k = 0; k < word; ++k) {
+    const Vec e = fill(erase[k]), x = fill(vector[k]);
+    for (int v = 0; v < vectors; ++v) {
+      Vec m = load(old + size_t(k) * row + v * lanes);
+      m = m * (1.0f - w[v] * e) + w[v] * x;
+      store(memory + size_t(k) * row + v * lanes, m);
+      squares[v] += m * m;
+    }
+  }
+  for (int v = 0; v < vectors; ++v) store(norm + v * lanes, square_root(squares[v]));
+}
+
+// M = M (1 - w e^T) + w v^T and the norms of the new slots.
+void update_memory(Record& now, const Record& old, const float* erase, const float* vector,
+                   const Sizes& s) {
+  const int row = s.row, word = s.word;
+  int j = 0;
+  for (; j + 3 * lanes <= row; j += 3 * lanes)
+    memory_block<3>(now.memory + j, now.norm + j, old.memory + j, now.write + j, erase, vector, word,
+                    row);
+  for (; j < row; j += lanes)
+    memory_block<1>(now.memory + j, now.norm + j, old.memory + j, now.write + j, erase, vector, word,
+                    row);
+  const size_t used = size_t(word) * row;
+  std::memset(now.memory + used, 0, (size_t(s.words) * row - used) * sizeof(float));
+}
+
+// Rows `first` to `end` of L_ij = (1 - w_i - w_j) L_ij + w_i p_j, diagonal zero.
+inline void update_link(float* link, const float* old, const float* w, const float* p, int first,
+                        int end, int row) {
+  for (int i = first; i < end; ++i) {
+    float wi = w[i], rest = 1.0f - wi;
+    float* to = link + size_t(i) * row;
+    const float* from = old + size_t(i) * row;
+    for (int j = 0; j < row; j += lanes)
+      store(to + j, (rest - load(w + j)) * load(from + j) + wi * load(p + j));
+    to[i] = 0.0f;
+  }
+}
+
+// The new link and both directional reads, in one pass over the matrix: blocks of rows that stay in
+// the first-level cache are updated, then used for `forward` (their slots) and `backward` (added).
+void follow_links(float* forward, float* backward, float* link, const float* w, const float* p,
+                  const float* read, const Sizes& s) {
+  constexpr int cache = 4096;  // floats
+  int block = cache / s.row / lanes * lanes;
+  if (block < lanes) block = lanes;
+  for (int first = 0; first < s.slots; first += block) {
+    int end = first + block < s.slots ? first + block : s.slots;
+    float* rows = link + size_t(first) * s.row;
+    update_link(link, link, w, p, first, end, s.row);
+    for (int r = 0; r < s.heads; ++r)
+      multiply(forward + size_t(r) * s.row + first, rows, round_up(end - first, lanes), s.row,
+               read + size_t(r) * s.row);
+    multiply_transposed(backward, rows, end - first, s.row, read + first, s.row, s.heads, first > 0);
+  }
+}
+
+// One step of one sample: everything from the interface vector to the read vectors.
+void access(const float* xi, const Interface& at, const Record& old, Record& now, float* link,
+            float* scratch, float* reads, const Sizes& s) {
+  float *filled = scratch, *forward = filled + s.row, *backward = forward + size_t(s.heads) * s.row;
+  float* words = backward + size_t(s.heads) * s.row;
+
+  update_usage(now.usage, filled, old, xi + at.free_gates, s);
+  std::memcpy(now.order, old.order, s.slots * sizeof(int));
+  if (s.slots <= 128) rank_slots(now.order, filled, s);
+  else sort_slots(now.order, filled, s.slots);
+  allocate(now.allocation, now.order, filled, s);
+
+  const float* write_key = xi + at.write_key;
+  multiply_transposed(now.write_similarity, old.memory, s.word, s.row, write_key, s.word, 1);
+  content(now.write_content, now.write_similarity, old.norm, key_norm(write_key, s.word),
+          xi[at.write_strength], s);
+  write_weights(now, old, xi[at.allocation_gate], xi[at.write_gate], s);
+  update_memory(now, old, xi + at.erase, xi + at.write_vector, s);
+
+  follow_links(forward, backward, link, now.write, old.precedence, old.read, s);
+
+  const float* read_keys = xi + at.read_keys;
+  multiply_transposed(now.read_similarity, now.memory, s.word, s.row, read_keys, s.word, s.heads);
+  for (int r = 0; r < s.heads; ++r) {
+    size_t row = size_t(r) * s.row;
+    content(now.read_content + row, now.read_similarity + row, now.norm,
+            key_norm(read_keys + r * s.word, s.word), xi[at.read_strengths + r], s);
+    const float* mode = xi + at.read_modes + 3 * r;
+    for (int j = 0; j < s.row; j += lanes)
+      store(now.read + row + j, mode[0] * load(backward + row + j) +
+                                    mode[1] * load(forward + row + j) +
+                                    mode[2] * load(now.read_content + row + j));
+    multiply(words, now.memory, s.words, s.row, now.read + row);
+    std::memcpy(reads + size_t(r) * s.word, words, s.word * sizeof(float));
+  }
+}
+
+// ---------------------------------------------------------------------------------------------
+// The gradient of one sample's memory access
+
+// Gradients that travel back in time with a sample.
+struct Carried {
+  float *usage, *precedence, *read, *memory;
+  Carried(float* at, const Sizes& s) {
+    usage = at, precedence = usage + s.row, read = precedence + s.row;
+    memory = read + size_t(s.heads) * s.row;
+  }
+};
+
+// From the gradient of content weights (in `d`) to that of the dot products (out in `d`); adds to
+// `pull`, the gradient of the slots' norms over the norms, and returns those of strength and norm.
+struct ContentSlopes { float strength, size; };
+ContentSlopes content_back(float* d, float* pull, const float* weights, const float* similarity,
+                           const float* norm, float size, float strength, const Sizes& s) {
+  float mean = dot(weights, d, s.row);
+  Vec d_strength{}, d_size{};
+  for (int j = 0; j < s.row; j += lanes) {
+    Vec logit = load(weights + j) * (load(d + j) - mean);
+    Vec cosine = load(similarity + j), n = load(norm + j);
+    d_strength += logit * cosine;
+    Vec product = logit * strength / (n * size + epsilon);
+    Vec sizes = -product * cosine;
+    d_size += sizes * n;
+    store(pull + j, load(pull + j) + sizes * size / n);
+    store(d + j, product);
+  }
+  return {sum(d_strength), sum(d_size)};
+}
+
+template <int heads>
+inline Vec outer(Vec x, const Vec* a, const float* u, const Vec* b, const float* v, int row) {
+  for (int r = 0; r < heads; ++r) x += a[r] * load(u + size_t(r) * row);
+  for (int r = 0; r < heads; ++r) x += b[r] * load(v + size_t(r) * row);
+  return x;
+}
+
+template <int heads>
+inline void add_outer(float* to, const float* a, const float* u, const float* b, const float* v,
+                      int stride, int row) {
+  Vec left[heads], right[heads];
+  for (int r = 0; r < heads; ++r) left[r] = fill(a[r * stride]), right[r] = fill(b[r * stride]);
+  for (int j = 0; j < row; j += lanes)
+    store(to + j, outer<heads>(load(to + j), left, u + j, right, v + j, row));
+}
+
+struct LinkBack {
+  float* d_link;
+  const float *old, *w, *p;                    // the link before, write weights, precedence before
+  const float *d_forward, *d_backward, *read;  // [head][slot]; read weights before
+  float *d_write, *d_precedence;               // out
+  float* partial;                              // a vector for every row
+};
+
+// One vector of columns: their gradient from the step after and from both reads, then through the
+// update. `skip` leads to the first head that is not added yet.
+template <int heads>
+inline void link_columns_back(const LinkBack& b, int j, size_t skip, const int slots,
+                              const int row) {
+  Vec read[heads], back[heads];
+  for (int r = 0; r < heads; ++r) {
+    read[r] = load(b.read + skip + size_t(r) * row + j);
+    back[r] = load(b.d_backward + skip + size_t(r) * row + j);
+  }
+  const float *d_forward = b.d_forward + skip, *reads = b.read + skip, *w = b.w;
+  const float* old = b.old + j;
+  float *g = b.d_link + j, *partial = b.partial;
+  const Vec wj = load(w + j), pj = load(b.p + j);
+  Vec d_column{}, d_precedence{};
+  auto step = [&](int i, auto diagonal) {
+    Vec x = load(g + size_t(i) * row);
+    for (int r = 0; r < heads; ++r) x += read[r] * d_forward[r * row + i];
+    for (int r = 0; r < heads; ++r) x += back[r] * reads[r * row + i];
+    x = diagonal(x);
+    Vec decay = x * load(old + size_t(i) * row);
+    store(partial + i * lanes, load(partial + i * lanes) + (x * pj - decay));
+    d_column += decay;
+    d_precedence += x * w[i];
+    store(g + size_t(i) * row, ((1.0f - w[i]) - wj) * x);
+  };
+  auto same = [](Vec x) { return x; };
+  const int end = j + lanes < slots ? j + lanes : slots;
+  for (int i = 0; i < j; ++i) step(i, same);
+  for (int i = j; i < end; ++i)
+    step(i, [=](Vec x) { x[i - j] = 0.0f; return x; });
+  for (int i = end; i < slots; ++i) step(i, same);
+  store(b.d_write + j, load(b.d_write + j) - d_column);
+  store(b.d_precedence + j, d_precedence);
+}
+
+void link_back(const LinkBack& b, const Sizes& s) {
+  const int head = (s.heads - 1) / 4 * 4, row = s.row;
+  const size_t skip = size_t(head) * row;
+  for (int i = 0; i < row; ++i) store(b.partial + i * lanes, Vec{});
+  for (int r = 0; r < head; r += 4)
+    for (int i = 0; i < s.slots; ++i) {
+      size_t skip = size_t(r) * row;
+      add_outer<4>(b.d_link + size_t(i) * row, b.d_forward + skip + i, b.read + skip,
+                   b.read + skip + i, b.d_backward + skip, row, row);
+    }
+  for (int j = 0; j < row; j += lanes) switch (s.heads - head) {
+      case 1: link_columns_back<1>(b, j, skip, s.slots, row); break;
+      case 2: link_columns_back<2>(b, j, skip, s.slots, row); break;
+      case 3: link_columns_back<3>(b, j, skip, s.slots, row); break;
+      default: link_columns_back<4>(b, j, skip, s.slots, row);
+    }
+  for (int i = 0; i < row; i += lanes) {
+    Vec rows[lanes];
+    for (int k = 0; k < lanes; ++k) rows[k] = load(b.partial + (i + k) * lanes);
+    store(b.d_write + i, load(b.d_write + i) + sum_each(rows));
+  }
+}
+
+struct MemoryBack {
+  float* d_memory;
+  const float *now, *old, *w, *pull;              // memory after and before
+  const float *keys, *d_products, *d_reads, *read;  // [head][word] and [head][slot]
+  const float *erase, *vector;
+  float *d_write, *d_erase, *d_vector;
+};
+
+// Word k of the memory: gradients from look-up and reading, then through erasing and writing.
+template <int heads>
+inline void word_back(const MemoryBack& b, int k, int head, const Sizes& s) {
+  const int row = s.row;
+  const size_t skip = size_t(head) * row;
+  Vec left[heads], right[heads];
+  for (int r = 0; r < heads; ++r) {
+    left[r] = fill(b.keys[(head + r) * s.word + k]);
+    right[r] = fill(b.d_reads[(head + r) * s.word + k]);
+  }
+  float* g = b.d_memory + size_t(k) * row;
+  const float *now = b.now + size_t(k) * row, *old = b.old + size_t(k) * row;
+  const float *products = b.d_products + skip, *read = b.read + skip;
+  const float *pull = b.pull, *write = b.w;
+  float* d_write = b.d_write;
+  const Vec erase = fill(b.erase[k]), vector = fill(b.vector[k]);
+  Vec d_erase{}, d_vector{};
+  for (int j = 0; j < row; j += lanes) {
+    Vec x = outer<heads>(load(g + j), left, products + j, right, read + j, row);
+    x += load(pull + j) * load(now + j);
+    Vec m = load(old + j), w = load(write + j), written = x * w;
+    d_erase -= written * m;
+    d_vector += written;
+    store(d_write + j, load(d_write + j) + x * (vector - erase * m));
+    store(g + j, x * (1.0f - w * erase));
+  }
+  b.d_erase[k] = sum(d_erase);
+  b.d_vector[k] = sum(d_vector);
+}
+
+void memory_back(const MemoryBack& b, const Sizes& s) {
+  const int head = (s.heads - 1) / 4 * 4;
+  for (int k = 0; k < s.word; ++k) {
+    for (int r = 0; r < head; r += 4) {
+      size_t skip = size_t(r) * s.row;
+      add_outer<4>(b.d_memory + size_t(k) * s.row, b.keys + r * s.word + k, b.d_products + skip,
+                   b.d_reads + r * s.word + k, b.read + skip, s.word, s.row);
+    }
+    switch (s.heads - head) {
+      case 1: word_back<1>(b, k, head, s); break;
+      case 2: word_back<2>(b, k, head, s); break;
+      case 3: word_back<3>(b, k, head, s); break;
+      default: word_back<4>(b, k, head, s);
+    }
+  }
+}
+
+// d_usage += the gradient of the allocation weights, the order held fixed. With P_k the product
+// before the k-th slot in order, du'_k = P_k (S_k - d_k) and S_k = d (1 - u') + u' S, both of the
+// slot after: no division, so empty and equal slots are exact.
+void allocation_back(float* d_usage, const float* d_allocation, float* products, const int* order,
+                     const float* filled, int slots) {
+  float product = 1.0f;
+  for (int k = 0; k < slots; ++k) {
+    products[k] = product;
+    product *= filled[order[k]];
+  }
+  float after = 0.0f;
+  for (int k = slots - 1; k >= 0; --k) {
+    int slot = order[k];
+    float d = d_allocation[slot], u = filled[slot];
+    d_usage[slot] += (1.0f - epsilon) * products[k] * (after - d);
+    after = d * (1.0f - u) + u * after;
+  }
+}
+
+// From the gradient of the usage to that of the usage, read weights and free gates before.
+void usage_back(float* d_usage, float* d_read, float* d_free, const Record& old,
+                const float* free_gates, const Sizes& s) {
+  const int heads = s.heads, row = s.row;
+  const float *read = old.read, *usage = old.usage, *write = old.write;
+  for (int r = 0; r < heads; ++r) {
+    const float gate = free_gates[r];
+    Vec total{};
+    for (int j = 0; j < row; j += lanes) {
+      Vec u = load(usage + j);
+      Vec others = load(d_usage + j) * (u + (1.0f - u) * load(write + j));
+      for (int q = 0; q < heads; ++q)
+        if (q != r) others *= 1.0f - free_gates[q] * load(read + size_t(q) * row + j);
+      float* to = d_read + size_t(r) * row + j;
+      store(to, load(to) - gate * others);
+      total += others * load(read + size_t(r) * row + j);
+    }
+    d_free[r] = -sum(total);
+  }
+  for (int j = 0; j < row; j += lanes) {
+    Vec d = load(d_usage + j) * (1.0f - load(write + j));
+    for (int r = 0; r < heads; ++r) d *= 1.0f - free_gates[r] * load(read + size_t(r) * row + j);
+    store(d_usage + j, d);
+  }
+}
+
+// The gradient of `access`: takes that of the read vectors, fills `d` with that of the interface
+// vector before its activations, and moves the carried gradients one step back.
+void access_back(float* d, const float* xi, const Interface& at, const Record& old,
+                 const Record& now, const float* link, const float* old_link, Carried carried,
+                 float* d_link, const float* d_reads, float* scratch, const Sizes& s) {
+  const size_t heads_row = size_t(s.heads) * s.row;
+  auto take = [&](size_t count) { float* p = scratch; scratch += count; return p; };
+  float *filled = take(s.row), *products = take(s.row), *d_write = take(s.row);
+  float *d_precedence = take(s.row), *d_allocation = take(s.row);
+  float *pull = take(s.row), *d_write_content = take(s.row);
+  float *d_read = take(heads_row), *d_forward = take(heads_row), *d_backward = take(heads_row);
+  float *d_content = take(heads_row), *by_forward = take(heads_row), *by_backward = take(heads_row);
+  float *partial = take(size_t(s.row) * lanes);
+  float *words = take(s.words), *d_erase = take(s.words), *d_vector = take(s.words);
+
+  // Read vectors and read weights.
+  multiply_transposed(d_read, now.memory, s.word, s.row, d_reads, s.word, s.heads);
+  for (size_t j = 0; j < heads_row; j += lanes)
+    store(d_read + j, load(d_read + j) + load(carried.read + j));
+  multiply_transposed(by_forward, link, s.slots, s.row, d_read, s.row, s.heads);
+  for (int j = 0; j < s.row; j += lanes) {
+    store(pull + j, Vec{});
+    store(d_write + j, Vec{});
+  }
+  for (int r = 0; r < s.heads; ++r) {
+    const size_t row = size_t(r) * s.row;
+    multiply(by_backward + row, link, s.row, s.row, d_read + row);
+    const float* mode = xi + at.read_modes + 3 * r;
+    float d_mode[3] = {dot(by_backward + row, old.read + row, s.row),
+                       dot(by_forward + row, old.read + row, s.row),
+                       dot(d_read + row, now.read_content + row, s.row)};
+    float mean = mode[0] * d_mode[0] + mode[1] * d_mode[1] + mode[2] * d_mode[2];
+    for (int k = 0; k < 3; ++k) d[at.read_modes + 3 * r + k] = mode[k] * (d_mode[k] - mean);
+    for (int j = 0; j < s.row; j += lanes) {
+      Vec x = load(d_read + row + j);
+      store(d_backward + row + j, mode[0] * x);
+      store(d_forward + row + j, mode[1] * x);
+      store(d_content + row + j, mode[2] * x);
+      store(carried.read + row + j,
+            mode[0] * load(by_backward + row + j) + mode[1] * load(by_forward + row + j));
+    }
+    // Content look-up of the read key.
+    const float* key = xi + at.read_keys + r * s.word;
+    float size = key_norm(key, s.word), strength = xi[at.read_strengths + r];
+    ContentSlopes slopes =
+        content_back(d_content + row, pull, now.read_content + row, now.read_similarity + row,
+                     now.norm, size, strength, s);
+    d[at.read_strengths + r] = slopes.strength * xi[at.slopes + r];
+    multiply(words, now.memory, s.words, s.row, d_content + row);
+    for (int k = 0; k < s.word; ++k)
+      d[at.read_keys + r * s.word + k] = words[k] + slopes.size / size * key[k];
+  }
+
+  memory_back({carried.memory, now.memory, old.memory, now.write, pull, xi + at.read_keys, d_content,
+               d_reads, now.read, xi + at.erase,
+               xi + at.write_vector, d_write, d_erase, d_vector}, s);
+  link_back({d_link, old_link, now.write, old.precedence, d_forward, d_backward, old.read, d_write,
+             d_precedence, partial}, s);
+
+  // Precedence, then all that the write weights feed.
+  Vec written{}, leaves{};
+  for (int j = 0; j < s.row; j += lanes) {
+    written += load(now.write + j);
+    leaves += load(carried.precedence + j) * load(old.precedence + j);
+  }
+  const float stays = 1.0f - sum(written), lost = sum(leaves);
+  const float allocation_gate = xi[at.allocation_gate], write_gate = xi[at.write_gate];
+  Vec d_write_gate{}, d_allocation_gate{};
+  for (int j = 0; j < s.row; j += lanes) {
+    Vec later = load(carried.precedence + j);
+    Vec x = load(d_write + j) + later - lost;
+    store(carried.precedence + j, stays * later + load(d_precedence + j));
+    Vec a = load(now.allocation + j), c = load(now.write_content + j);
+    d_write_gate += x * (allocation_gate * a + (1.0f - allocation_gate) * c);
+    x *= write_gate;
+    d_allocation_gate += x * (a - c);
+    store(d_allocation + j, allocation_gate * x);
+    store(d_write_content + j, (1.0f - allocation_gate) * x);
+    store(pull + j, Vec{});
+    store(filled + j, epsilon + (1.0f - epsilon) * load(now.usage + j));
+  }
+  d[at.write_gate] = sum(d_write_gate) * write_gate * (1.0f - write_gate);
+  d[at.allocation_gate] = sum(d_allocation_gate) * allocation_gate * (1.0f - allocation_gate);
+  for (int k = 0; k < s.word; ++k) {
+    float gate = xi[at.erase + k];
+    d[at.erase + k] = d_erase[k] * gate * (1.0f - gate);
+    d[at.write_vector + k] = d_vector[k];
+  }
+
+  // Content look-up of the write key, in the memory before.
+  const float* key = xi + at.write_key;
+  float size = key_norm(key, s.word), strength = xi[at.write_strength];
+  ContentSlopes slopes = content_back(d_write_content, pull, now.write_content,
+                                      now.write_similarity, old.norm, size, strength, s);
+  d[at.write_strength] = slopes.strength * xi[at.slopes + s.heads];
+  multiply(words, old.memory, s.words, s.row, d_write_content);
+  for (int k = 0; k < s.word; ++k) {
+    d[at.write_key + k] = words[k] + slopes.size / size * key[k];
+    float* g = carried.memory + size_t(k) * s.row;
+    const float* m = old.memory + size_t(k) * s.row;
+    for (int j = 0; j < s.row; j += lanes)
+      store(g + j, load(g + j) + load(d_write_content + j) * key[k] + load(pull + j) * load(m + j));
+  }
+
+  allocation_back(carried.usage, d_allocation, products, now.order, filled, s.slots);
+  float* d_free = d + at.free_gates;
+  usage_back(carried.usage, carried.read, d_free, old, xi + at.free_gates, s);
+  for (int r = 0; r < s.heads; ++r) {
+    float gate = xi[at.free_gates + r];
+    d_free[r] *= gate * (1.0f - gate);
+  }
+}
+
+// ---------------------------------------------------------------------------------------------
+// Interface and controller of one sample
+
+void activate_interface(float* xi, const float* bias, const Interface& at, const Sizes& s) {
+  over_row(at.size, [&](int k, auto get, auto put) { put(xi + k, get(xi + k) + get(bias + k)); });
+  auto strengths = [&](int from, int count, int slope) {
+    over_row(count, [&](int k, auto get, auto put) {
+      Vec x = get(xi + from + k);
+      put(xi + slope + k, sigmoid(x));
+      put(xi + from + k, softplus(x));
+    });
+  };
+  auto gates = [&](int from, int count) {
+    over_row(count, [&](int k, auto get, auto put) {
+      put(xi + from + k, sigmoid(get(xi + from + k)));
+    });
+  };
+  strengths(at.read_strengths, s.heads, at.slopes);
+  strengths(at.write_strength, 1, at.slopes + s.heads);
+  gates(at.erase, s.word);
+  gates(at.free_gates, s.heads + 2);
+  float* modes = xi + at.read_modes;
+  for (int r = 0; r < s.heads; ++r) {
+    float *m = modes + 3 * r, most = m[0];
+    for (int k = 1; k < 3; ++k) most = m[k] > most ? m[k] : most;
+    for (int k = 0; k < 3; ++k) m[k] -= most;
+  }
+  over_row(3 * s.heads, [&](int k, auto get, auto put) {
+    put(modes + k, exponential(get(modes + k)));
+  });
+  for (int r = 0; r < s.heads; ++r) {
+    float *m = modes + 3 * r, scale = 1.0f / (m[0] + m[1] + m[2]);
+    for (int k = 0; k < 3; ++k) m[k] *= scale;
+  }
+}
+
+struct LstmRow {
+  float *gates, *cell, *squashed, *hidden, *carry;
+  const float* old_carry;
+};
+
+// Gates (left activated), c before and after clipping, tanh(c~) and h.
+void lstm_row(LstmRow x, const float* bias, const Shape& s) {
+  const int H = s.hidden;
+  over_row(H, [&](int k, auto get, auto put) {
+    Vec i = sigmoid(get(x.gates + k) + get(bias + k));
+    Vec f = sigmoid(get(x.gates + H + k) + get(bias + H + k) + s.forget_bias);
+    Vec g = hyperbolic_tangent(get(x.gates + 2 * H + k) + get(bias + 2 * H + k));
+    Vec o = sigmoid(get(x.gates + 3 * H + k) + get(bias + 3 * H + k));
+    Vec c = f * get(x.old_carry + k) + i * g;
+    Vec squashed = hyperbolic_tangent(c);
+    if (s.compression) c = squashed;
+    put(x.gates + k, i);
+    put(x.gates + H + k, f);
+    put(x.gates + 2 * H + k, g);
+    put(x.gates + 3 * H + k, o);
+    put(x.cell + k, c);
+    put(x.squashed + k, squashed);
+    put(x.carry + k, clip(c, s.clip));
+    put(x.hidden + k, clip(o * squashed, s.clip));
+  });
+}
+
+// d_gates may be the gates; d_cell is that of the carried cell state, of this step and then of the
+// one before.
+void lstm_row_back(float* d_gates, float* d_cell, const float* d_hidden, LstmRow x,
+                   const Shape& s) {
+  const int H = s.hidden;
+  over_row(H, [&](int k, auto get, auto put) {
+    Vec i = get(x.gates + k), f = get(x.gates + H + k), g = get(x.gates + 2 * H + k);
+    Vec o = get(x.gates + 3 * H + k), squashed = get(x.squashed + k);
+    Vec dh = get(d_hidden + k) * clip_slope(o * squashed, s.clip);
+    Vec dc = get(d_cell + k) * clip_slope(get(x.cell + k), s.clip);
+    Vec d_squashed = dh * o;
+    if (s.compression) d_squashed += dc;
+    Vec through = d_squashed * (1.0f - squashed * squashed);
+    if (!s.compression) through += dc;
+    put(d_gates + k, through * g * i * (1.0f - i));
+    put(d_gates + H + k, through * get(x.old_carry + k) * f * (1.0f - f));
+    put(d_gates + 2 * H + k, through * i * (1.0f - g * g));
+    put(d_gates + 3 * H + k, dh * squashed * o * (1.0f - o));
+    put(d_cell + k, through * f);
+  });
+}
+
+// ---------------------------------------------------------------------------------------------
+// The group over time
+
+struct Unroll {
+  const Job& job;
+  const Group& group;
+  const Shape& s;
+  const Layout layout;
+  const Sizes sizes;
+  const Interface at;
+  const Product product;
+  const int b, X, Y, H, RW, K, G;
+
+  Unroll(const Job& job, const Group& group)
+      : job(job), group(group), s(job.shape), layout(s, lanes), sizes(s, layout), at(s),
+        product{job.sgemm}, b(group.samples), X(s.inputs), Y(s.outputs), H(s.hidden), RW(s.reads()),
+        K(s.control()), G(s.gates()) {}
+
+  const float* parameter(Parameter p) const { return job.parameters[p]; }
+  bool recurrent() const { return s.controller != Controller::feed_forward; }
+
+  // Buffers at step t; `state` ones also have the step before the first (t = 0 is the start).
+  size_t step(int t) const { return s.keep ? size_t(t) * b : 0; }
+  size_t state(int t) const { return size_t(s.keep ? t : t % 2) * b; }
+  float* control(int t) const { return group.control + state(t) * K; }
+  float* carry(int t) const { return group.carry + state(t) * H; }
+  float* gates(int t) const { return group.gates + step(t) * G; }
+  float* cell(int t) const { return group.cell + step(t) * H; }
+  float* squashed(int t) const { return group.squashed + step(t) * H; }
+  float* hidden(int t) const { return group.hidden + step(t) * H; }
+  float* interface(int t) const { return group.interface + step(t) * at.row; }
+  float* output(int t) const { return group.output + step(t) * Y; }
+  Record record(int t, int i) const {
+    return Record(group.record + (state(t) + i) * layout.record, sizes);
+  }
+  float* link(int i) const { return group.link + size_t(i) * layout.link; }
+  float* kept_link(int k, int i) const {
+    return group.kept_links + (size_t(k) * b + i) * layout.link;
+  }
+  size_t sample(int t) const { return size_t(t) * s.batch + group.first; }
+
+  // Ask for the next sample's link while this one's is at work.
+  void expect(const float* matrix) const {
+    if (layout.link > 16384) return;
+    for (size_t k = 0; k < layout.link; k += 16) __builtin_prefetch(matrix + k, 1, 2);
+  }
+
+  // ---- forward
+
+  void begin() const {
+    for (int i = 0; i < b; ++i) {
+      float* row = control(0) + size_t(i) * K;
+      std::memset(row + X, 0, RW * sizeof(float));
+      if (recurrent()) {
+        bool h = s.controller == Controller::lstm;
+        std::memcpy(row + X + RW, parameter(h ? initial_hidden : initial_cell), H * sizeof(float));
+        std::memcpy(carry(0) + size_t(i) * H, parameter(initial_cell), H * sizeof(float));
+      }
+      start(record(0, i), sizes, layout.record);
+    }
+    std::memset(group.link, 0, b * layout.link * sizeof(float));
+  }
+
+  void run_lstm(int t) const {
+    product.apply(gates(t), G, control(t), K, parameter(weight_1), K, b, G, K, 0.0f);
+    for (int i = 0; i < b; ++i) {
+      size_t at = size_t(i) * H;
+      float *h = hidden(t) + at, *c = carry(t + 1) + at;
+      lstm_row({gates(t) + size_t(i) * G, cell(t) + at, squashed(t) + at, h, c, carry(t) + at},
+               parameter(bias_1), s);
+      std::memcpy(control(t + 1) + size_t(i) * K + X + RW,
+                  s.controller == Controller::lstm ? h : c, H * sizeof(float));
+      std::memcpy(job.results.cell_states + (sample(t) + i) * H, c, H * sizeof(float));
+    }
+  }
+
+  // The three layers stand side by side in `gates`.
+  void run_feed_forward(int t) const {
+    float* layers = gates(t);
+    product.apply(layers, G, control(t), K, parameter(weight_1), K, b, H, K, 0.0f);
+    tanh_layer(layers, parameter(bias_1));
+    product.apply(layers + H, G, layers, G, parameter(weight_2), H, b, H, H, 0.0f);
+    tanh_layer(layers + H, parameter(bias_2));
+    product.apply(layers + 2 * H, G, layers + H, G, parameter(weight_3), H, b, H, H, 0.0f);
+    for (int i = 0; i < b; ++i) {
+      float *x = layers + 2 * H + size_t(i) * G, *h = hidden(t) + size_t(i) * H;
+      over_row(H, [&](int k, auto get, auto put) {
+        Vec raw = get(x + k) + get(parameter(bias_3) + k);
+        put(x + k, raw);
+        put(h + k, clip(raw, s.clip));
+      });
+    }
+  }
+
+  void tanh_layer(float* layer, const float* bias) const {
+    for (int i = 0; i < b; ++i) {
+      float* x = layer + size_t(i) * G;
+      over_row(H, [&](int k, auto get, auto put) {
+        put(x + k, hyperbolic_tangent(get(x + k) + get(bias + k)));
+      });
+    }
+  }
+
+  // Outputs of `count` steps from t; read vectors stand in the next step's control row.
+  void run_output(int t, int count) const {
+    int rows = count * b;
+    product.apply(output(t), Y, hidden(t), H, parameter(output_weight), H, rows, Y, H, 0.0f);
+    product.apply(output(t), Y, control(t + 1) + X, K, parameter(readout_weight), RW, rows, Y, RW,
+                  1.0f);
+    for (int n = 0; n < count; ++n) {
+      for (int i = 0; i < b; ++i) {
+        float* y = output(t + n) + size_t(i) * Y;
+        float* to = job.results.outputs + (sample(t + n) + i) * Y;
+        over_row(Y, [&](int k, auto get, auto put) {
+          Vec raw = get(y + k) + get(parameter(output_bias) + k);
+          put(y + k, raw);
+          put(to + k, clip(raw, s.clip));
+        });
+      }
+    }
+  }
+
+  void log_weights(int t, int i) const {
+    const Results& results = job.results;
+    const Record now = record(t + 1, i);
+    const size_t slots = s.slots;
+    if (results.write_weights)
+      std::memcpy(results.write_weights + (sample(t) + i) * slots, now.write, slots * sizeof(float));
+    if (results.read_weights)
+      for (int r = 0; r < s.heads; ++r)
+        std::memcpy(results.read_weights + ((sample(t) + i) * s.heads + r) * slots,
+                    now.read + size_t(r) * sizes.row, slots * sizeof(float));
+  }
+
+  void forward() const {
+    begin();
+    for (int t = 0; t < s.steps; ++t) {
+      for (int i = 0; i < b; ++i)
+        std::memcpy(control(t) + size_t(i) * K, job.inputs + (sample(t) + i) * X, X * sizeof(float));
+      if (recurrent()) run_lstm(t);
+      else run_feed_forward(t);
+      product.apply(interface(t), at.row, hidden(t), H, parameter(interface_weight), H, b, at.size,
+                    H, 0.0f);
+      const int done = t + 1;
+      const bool keep_link = s.keep && done % s.segment == 0 && done < s.steps;
+      for (int i = 0; i < b; ++i) {
+        if (i + 1 < b) expect(link(i + 1));
+        float* xi = interface(t) + size_t(i) * at.row;
+        activate_interface(xi, parameter(interface_bias), at, sizes);
+        Record now = record(done, i);
+        access(xi, at, record(t, i), now, link(i), job.scratch.access,
+               control(done) + size_t(i) * K + X, sizes);
+        if (keep_link)
+          std::memcpy(kept_link(done / s.segment - 1, i), link(i), layout.link * sizeof(float));
+        log_weights(t, i);
+      }
+      if (!s.keep) run_output(t, 1);
+    }
+    if (s.keep) run_output(0, s.steps);
+  }
+
+  // ---- backward
+
+  // The link after t steps: kept at the start of a segment, rebuilt inside.
+  float* link_at(int t, int first, int i) const {
+    if (t == first && t > 0) return kept_link(t / s.segment - 1, i);
+    return job.scratch.links + (size_t(i) * (s.segment + 1) + (t - first)) * layout.link;
+  }
+
+  void rebuild_links(int first, int end) const {
+    for (int i = 0; i < b; ++i) {
+      if (first == 0) std::memset(link_at(0, 0, i), 0, layout.link * sizeof(float));
+      for (int t = first; t < end; ++t) {
+        float* to = link_at(t + 1, first, i);
+        update_link(to, link_at(t, first, i), record(t + 1, i).write, record(t, i).precedence, 0,
+                    s.slots, sizes.row);
+        size_t used = size_t(s.slots) * sizes.row;
+        std::memset(to + used, 0, (layout.link - used) * sizeof(float));
+      }
+    }
+  }
+
+  void begin_back() const {
+    const Scratch& c = job.scratch;
+    const int rows = s.steps * b;
+    for (int t = 0; t < s.steps; ++t)
+      for (int i = 0; i < b; ++i) {
+        const size_t row = size_t(t) * b + i;
+        const float* cotangent = job.output_cotangents + (sample(t) + i) * Y;
+        const float* y = group.output + row * Y;
+        over_row(Y, [&](int k, auto get, auto put) {
+          put(c.d_output + row * Y + k, get(cotangent + k) * clip_slope(get(y + k), s.clip));
+        });
+      }
+    product.back(c.d_hidden, H, c.d_output, Y, parameter(output_weight), H, rows, H, Y, 0.0f);
+    product.back(c.d_reads, RW, c.d_output, Y, parameter(readout_weight), RW, rows, RW, Y, 0.0f);
+    std::memset(c.d_cell, 0, size_t(b) * H * sizeof(float));
+    std::memset(c.d_access, 0, b * layout.d_access * sizeof(float));
+    std::memset(c.d_link, 0, b * layout.link * sizeof(float));
+  }
+
+  void memory_step_back(int t, int first) const {
+    const Scratch& c = job.scratch;
+    for (int i = 0; i < b; ++i) {
+      if (i + 1 < b) {
+        expect(c.d_link + (i + 1) * layout.link);
+        expect(link_at(t, first, i + 1));
+        expect(link_at(t + 1, first, i + 1));
+      }
+      const size_t row = size_t(t) * b + i;
+      float* d = c.d_interface + row * at.size;
+      access_back(d, interface(t) + size_t(i) * at.row, at, record(t, i), record(t + 1, i),
+                  link_at(t + 1, first, i), link_at(t, first, i),
+                  Carried(c.d_access + i * layout.d_access, sizes), c.d_link + i * layout.link,
+                  c.d_reads + row * RW, c.access, sizes);
+    }
+  }
+
+  void add_cell_cotangents(int t) const {
+    for (int i = 0; i < b; ++i) {
+      const float* from = job.cell_cotangents + (sample(t) + i) * H;
+      float* to = job.scratch.d_cell + size_t(i) * H;
+      for (int k = 0; k < H; ++k) to[k] += from[k];
+    }
+  }
+
+  // Gradients of the control row, from the reads on.
+  void lstm_step_back(int t) const {
+    const Scratch& c = job.scratch;
+    float* d_gates = c.d_gates + size_t(t) * b * G;
+    add_cell_cotangents(t);
+    for (int i = 0; i < b; ++i) {
+      size_t at = size_t(i) * H;
+      lstm_row_back(d_gates + size_t(i) * G, c.d_cell + at,
+                    c.d_hidden + size_t(t) * b * H + at,
+                    {gates(t) + size_t(i) * G, cell(t) + at, squashed(t) + at, nullptr, nullptr,
+                     carry(t) + at},
+                    s);
+    }
+    product.back(c.d_control, RW + H, d_gates, G, parameter(weight_1) + X, K, b, RW + H, G, 0.0f);
+  }
+
+  void feed_forward_step_back(int t) const {
+    const Scratch& c = job.scratch;
+    float *d = c.d_gates + size_t(t) * b * G, *layers = gates(t);
+    for (int i = 0; i < b; ++i) {
+      const float* raw = layers + size_t(i) * G + 2 * H;
+      const float* dh = c.d_hidden + (size_t(t) * b + i) * H;
+      float* to = d + size_t(i) * G + 2 * H;
+      over_row(H, [&](int k, auto get, auto put) {
+        put(to + k, get(dh + k) * clip_slope(get(raw + k), s.clip));
+      });
+    }
+    product.back(d + H, G, d + 2 * H, G, parameter(weight_3), H, b, H, H, 0.0f);
+    tanh_layer_back(d + H, layers + H);
+    product.back(d, G, d + H, G, parameter(weight_2), H, b, H, H, 0.0f);
+    tanh_layer_back(d, layers);
+    product.back(c.d_control, RW, d, G, parameter(weight_1) + X, K, b, RW, H, 0.0f);
+  }
+
+  void tanh_layer_back(float* d, const float* layer) const {
+    for (int i = 0; i < b; ++i) {
+      float* x = d + size_t(i) * G;
+      const float* y = layer + size_t(i) * G;
+      over_row(H, [&](int k, auto get, auto put) {
+        Vec value = get(y + k);
+        put(x + k, get(x + k) * (1.0f - value * value));
+      });
+    }
+  }
+
+  // Hand the gradient of step t's control row to the step before, or to the initial state.
+  void pass_control_back(int t) const {
+    const Scratch& c = job.scratch;
+    const int width = RW + s.state();
+    for (int i = 0; i < b; ++i) {
+      const float* d = c.d_control + size_t(i) * width;
+      float *to_cell = c.d_cell + size_t(i) * H, *to_hidden = nullptr;
+      if (t > 0) {
+        size_t row = size_t(t - 1) * b + i;
+        for (int k = 0; k < RW; ++k) c.d_reads[row * RW + k] += d[k];
+        to_hidden = c.d_hidden + row * H;
+      } else if (recurrent()) {
+        for (int k = 0; k < H; ++k) job.gradients[initial_cell][k] += to_cell[k];
+        to_cell = job.gradients[initial_cell];
+        to_hidden = job.gradients[initial_hidden];
+      }
+      float* to = s.controller == Controller::lstm ? to_hidden : to_cell;
+      for (int k = 0; k < s.state(); ++k) to[k] += d[RW + k];
+    }
+  }
+
+  void collect_gradients() const {
+    const Scratch& c = job.scratch;
+    float* const* to = job.gradients;
+    const int rows = s.steps * b;
+    const int G1 = recurrent() ? G : H;
+    product.collect(to[weight_1], c.d_gates, G, G1, group.control, K, K, rows);
+    add_columns(to[bias_1], c.d_gates, G, G1, rows);
+    if (!recurrent()) {
+      product.collect(to[weight_2], c.d_gates + H, G, H, group.gates, G, H, rows);
+      add_columns(to[bias_2], c.d_gates + H, G, H, rows);
+      product.collect(to[weight_3], c.d_gates + 2 * H, G, H, group.gates + H, G, H, rows);
+      add_columns(to[bias_3], c.d_gates + 2 * H, G, H, rows);
+    }
+    product.collect(to[interface_weight], c.d_interface, at.size, at.size, group.hidden, H, H, rows);
+    add_columns(to[interface_bias], c.d_interface, at.size, at.size, rows);
+    product.collect(to[output_weight], c.d_output, Y, Y, group.hidden, H, H, rows);
+    product.collect(to[readout_weight], c.d_output, Y, Y, control(1) + X, K, RW, rows);
+    add_columns(to[output_bias], c.d_output, Y, Y, rows);
+  }
+
+  void backward() const {
+    const Scratch& c = job.scratch;
+    begin_back();
+    for (int first = (s.steps - 1) / s.segment * s.segment; first >= 0; first -= s.segment) {
+      int end = first + s.segment < s.steps ? first + s.segment : s.steps;
+      rebuild_links(first, end);
+      for (int t = end - 1; t >= first; --t) {
+        memory_step_back(t, first);
+        product.back(c.d_hidden + size_t(t) * b * H, H, c.d_interface + size_t(t) * b * at.size,
+                     at.size, parameter(interface_weight), H, b, H, at.size, 1.0f);
+        if (recurrent()) lstm_step_back(t);
+        else feed_forward_step_back(t);
+        pass_control_back(t);
+      }
+    }
+    collect_gradients();
+  }
+};
+
+bool runs_here() {
+#if CDNC_LANES == 16
+  return __builtin_cpu_supports("avx512f");
+#elif CDNC_LANES == 8
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#else
+  return true;
+#endif
+}
+
+}  // namespace
+
+namespace cdnc {
+
+extern const Level CDNC_JOIN(level_, CDNC_LEVEL);
+const Level CDNC_JOIN(level_, CDNC_LEVEL) = {
+    CDNC_LEVEL_NAME,
+    runs_here,
+    lanes,
+    [](const Job& job, const Group& group) { Unroll(job, group).forward(); },
+    [](const Job& job, const Group& group) { Unroll(job, group).backward(); },
+};
+
+}  // namespace cdnc

@@ -1,0 +1,138 @@
+"""From a DNC to the arrays of the kernel and back; no maths here."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Float
+
+from constrained_dnc.errors import BadSetting, require_whole
+from constrained_dnc.model.controllers import FeedForward, Lstm, PeepholeLstm
+from constrained_dnc.model.dnc import DNC
+
+try:
+    from constrained_dnc.model.fused import _kernel
+except ImportError as error:
+    _why_missing = f"the fused kernel is not built ({error}); install with a C++17 compiler at hand"
+else:
+    from constrained_dnc.model.fused import blas
+
+    _why_missing = None
+
+_NAMES = {Lstm: "lstm", PeepholeLstm: "peephole", FeedForward: "feed_forward"}
+
+
+def missing_reason() -> str | None:
+    """Why the compiled kernel cannot be used here, in one sentence; None when it can."""
+    return _why_missing
+
+
+def simd_levels() -> list[str]:
+    """The instruction sets the kernel can use on this machine, best first."""
+    return [] if _why_missing else _kernel.simd_levels()
+
+
+class Run(NamedTuple):
+    """What a forward returns; the weights only when asked for."""
+
+    outputs: Float[np.ndarray, "time batch outputs"]
+    cell_states: Float[np.ndarray, "time batch cell"]
+    read_weights: Float[np.ndarray, "time batch reads slots"] | None
+    write_weights: Float[np.ndarray, "time batch slots"] | None
+
+
+class FusedUnroll:
+    """Runs DNCs of any size in a workspace that is kept between calls; one per thread.
+
+    `threads` share the batch. For a fixed number of them every result is the same bit for bit.
+    """
+
+    def __init__(self, threads: int = 1, simd: str | None = None):
+        require_whole("threads", threads, 1)
+        if _why_missing:
+            raise BadSetting("backend", "fused", f"pure, because {_why_missing}")
+        self._kernel = _kernel.Kernel(blas.sgemm, threads, simd)
+        self._kept: DNC | None = None
+
+    @property
+    def simd(self) -> str:
+        """The instruction set in use."""
+        return self._kernel.simd
+
+    @property
+    def workspace_bytes(self) -> int:
+        """Memory held for the next call."""
+        return self._kernel.workspace_bytes
+
+    def forward(
+        self,
+        dnc: DNC,
+        inputs: Float[Any, "time batch inputs"],
+        memory_size: int = 50,
+        *,
+        keep: bool = False,
+        weights: bool = False,
+    ) -> Run:
+        """Run a batch of sequences from empty memories.
+
+        `keep` keeps what `backward` needs; `weights` also returns read and write weights.
+        """
+        self._kept = None
+        refuse_traced(inputs, dnc)
+        dnc.check_run(inputs, memory_size)
+        settings = _settings(dnc)
+        parameters = {name: np.asarray(leaf) for name, leaf in _named_leaves(dnc)}
+        with blas.one_thread():
+            run = self._kernel.forward(
+                settings, parameters, np.asarray(inputs), memory_size, keep, weights
+            )
+        self._kept = dnc if keep else None
+        return Run(*run)
+
+    def backward(
+        self,
+        output_cotangents: Float[Any, "time batch outputs"],
+        cell_cotangents: Float[Any, "time batch cell"],
+    ) -> DNC:
+        """The gradient of every parameter, as a DNC of NumPy arrays, after one kept forward."""
+        refuse_traced(output_cotangents, cell_cotangents)
+        with blas.one_thread():
+            gradients = self._kernel.backward(
+                np.asarray(output_cotangents), np.asarray(cell_cotangents)
+            )
+        dnc, self._kept = self._kept, None
+        assert dnc is not None  # the kernel has refused otherwise
+        leaves = [gradients[name] for name, _ in _named_leaves(dnc)]
+        return jax.tree.unflatten(jax.tree.structure(dnc), leaves)
+
+
+def refuse_traced(*trees: Any) -> None:
+    """The kernel needs numbers; inside jit, grad and vmap there are none yet."""
+    if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(trees)):
+        raise BadSetting("backend", "fused", "pure, inside jit, grad and vmap")
+
+
+def supports(dnc: DNC) -> bool:
+    """Whether the kernel knows the controller of `dnc`."""
+    return type(dnc.controller) in _NAMES
+
+
+def _settings(dnc: DNC) -> _kernel.Settings:
+    controller = dnc.controller
+    if not supports(dnc):
+        raise BadSetting("backend", "fused", "pure, for a controller of your own")
+    return _kernel.Settings(
+        _NAMES[type(controller)],
+        dnc.word_size,
+        dnc.num_reads,
+        getattr(controller, "compression", False),
+        getattr(controller, "forget_bias", 0.0),
+        dnc.clip_value,
+    )
+
+
+def _named_leaves(dnc: DNC) -> list[tuple[str, Any]]:
+    paths, _ = jax.tree.flatten_with_path(dnc)
+    return [(path[-1].name, leaf) for path, leaf in paths]

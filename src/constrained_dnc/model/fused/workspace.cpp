@@ -1,0 +1,259 @@
+#include "workspace.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <new>
+#include <thread>
+
+#if defined(__SSE2__)
+#include <xmmintrin.h>
+#endif
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
+namespace cdnc {
+
+extern const Level level_baseline;
+#if defined(CDNC_X86)
+extern const Level level_avx2, level_avx512;
+#endif
+
+std::vector<const Level*> available_levels() {
+  std::vector<const Level*> found;
+#if defined(CDNC_X86)
+  for (const Level* level : {&level_avx512, &level_avx2})
+    if (level->available()) found.push_back(level);
+#endif
+  found.push_back(&level_baseline);
+  return found;
+}
+
+std::vector<ParameterShape> parameter_shapes(const Shape& s) {
+  const int H = s.hidden, K = s.control(), I = Interface(s).size;
+  std::vector<ParameterShape> shapes;
+  if (s.controller == Controller::feed_forward) {
+    shapes = {{weight_1, "weight_1", H, K}, {bias_1, "bias_1", H, 0},
+              {weight_2, "weight_2", H, H}, {bias_2, "bias_2", H, 0},
+              {weight_3, "weight_3", H, H}, {bias_3, "bias_3", H, 0}};
+  } else {
+    shapes = {{weight_1, "weight", 4 * H, K}, {bias_1, "bias", 4 * H, 0},
+              {initial_cell, "initial_cell", H, 0}};
+    if (s.controller == Controller::lstm) shapes.push_back({initial_hidden, "initial_hidden", H, 0});
+  }
+  for (ParameterShape shape : {ParameterShape{interface_weight, "interface_weight", I, H},
+                               ParameterShape{interface_bias, "interface_bias", I, 0},
+                               ParameterShape{output_weight, "output_weight", s.outputs, H},
+                               ParameterShape{readout_weight, "readout_weight", s.outputs, s.reads()},
+                               ParameterShape{output_bias, "output_bias", s.outputs, 0}})
+    shapes.push_back(shape);
+  return shapes;
+}
+
+void Block::Free::operator()(void* memory) const { std::free(memory); }
+
+float* Block::reserve(size_t floats) {
+  constexpr size_t huge = size_t(1) << 21;
+  size_t bytes = floats * sizeof(float);
+  if (bytes > bytes_) {
+    bytes = (bytes + huge - 1) / huge * huge;
+    memory_.reset();
+    bytes_ = 0;
+    memory_.reset(std::aligned_alloc(huge, bytes));
+    if (!memory_) throw std::bad_alloc();
+    bytes_ = bytes;
+#if defined(__linux__)
+    madvise(memory_.get(), bytes, MADV_HUGEPAGE);  // fewer page walks; only a wish
+#endif
+  }
+  return static_cast<float*>(memory_.get());
+}
+
+namespace {
+
+// Hands out consecutive aligned buffers; with base null it only counts.
+struct Cut {
+  float* base;
+  size_t used = 0;
+  float* operator()(size_t floats) {
+    float* at = base ? base + used : nullptr;
+    used += (floats + 15) / 16 * 16;
+    return at;
+  }
+};
+
+Group cut_group(Cut& cut, const Shape& s, const Layout& layout, int first, int samples) {
+  const size_t b = samples, steps = s.keep ? s.steps : 1, states = s.keep ? s.steps + 1 : 2;
+  Group g{};
+  g.first = first;
+  g.samples = samples;
+  g.control = cut(states * b * s.control());
+  g.gates = cut(steps * b * s.gates());
+  g.carry = cut(states * b * s.hidden);
+  g.cell = cut(steps * b * s.hidden);
+  g.squashed = cut(steps * b * s.hidden);
+  g.hidden = cut(steps * b * s.hidden);
+  g.interface = cut(steps * b * Interface(s).row);
+  g.output = cut(steps * b * s.outputs);
+  g.record = cut(states * b * layout.record);
+  g.kept_links = cut(s.links() * b * layout.link);
+  return g;
+}
+
+Scratch cut_scratch(Cut& cut, const Shape& s, const Layout& layout, int samples) {
+  Scratch c{};
+  c.access = cut(layout.scratch);
+  if (!s.keep) return c;
+  const size_t b = samples, rows = b * s.steps;
+  c.d_output = cut(rows * s.outputs);
+  c.d_hidden = cut(rows * s.hidden);
+  c.d_reads = cut(rows * s.reads());
+  c.d_gates = s.controller == Controller::feed_forward ? cut(rows * s.gates()) : nullptr;
+  c.d_interface = cut(rows * Interface(s).size);
+  c.d_control = cut(b * (s.reads() + s.state()));
+  c.d_cell = cut(b * s.hidden);
+  c.d_access = cut(b * layout.d_access);
+  c.links = cut(b * (s.segment + 1) * layout.link);
+  return c;
+}
+
+// Samples that are unrolled together: many for the products, few for the caches.
+int group_size(const Shape& s, const Layout& layout) {
+  constexpr size_t cache = size_t(8) << 20;
+  size_t sample = sizeof(float) * (layout.link * (s.keep ? 2 : 1) + 2 * layout.record);
+  return std::clamp<int>(cache / sample, s.keep ? 8 : 4, 64);
+}
+
+// Tiny numbers count as zero inside the kernel, as they do in XLA; some processors are very slow
+// with them.
+struct FlushTiny {
+#if defined(__SSE2__)
+  unsigned before = _mm_getcsr();
+  FlushTiny() { _mm_setcsr(before | 0x8040); }
+  ~FlushTiny() { _mm_setcsr(before); }
+#endif
+};
+
+}  // namespace
+
+Workspace::Workspace(Sgemm sgemm, int threads, const Level& level)
+    : level_(level), threads_(threads) {
+  job_.sgemm = sgemm;
+}
+
+size_t Workspace::bytes() const {
+  size_t total = 0;
+  for (const Share& share : shares_) total += share.block.bytes() + share.partial.bytes();
+  return total;
+}
+
+void Workspace::plan_share(Share& share) {
+  const Shape& s = job_.shape;
+  const Layout layout(s, level_.lanes);
+  const int count = (share.samples + group_size(s, layout) - 1) / group_size(s, layout);
+  const int most = (share.samples + count - 1) / count;
+  auto cut_all = [&](float* base) {
+    Cut cut{base};
+    share.scratch = cut_scratch(cut, s, layout, most);
+    // The links of the forward and their gradient are never needed together.
+    float* links = cut(size_t(most) * layout.link);
+    share.scratch.d_link = links;
+    share.groups.clear();
+    const size_t start = cut.used;
+    size_t end = start;
+    for (int k = 0; k < count; ++k) {
+      if (!s.keep) cut.used = start;  // one after the other in the same buffers
+      const int first = share.samples * k / count, next = share.samples * (k + 1) / count;
+      share.groups.push_back(cut_group(cut, s, layout, share.first + first, next - first));
+      share.groups.back().link = links;
+      end = std::max(end, cut.used);
+    }
+    return end;
+  };
+  const size_t floats = cut_all(nullptr);
+  cut_all(share.block.reserve(floats));
+}
+
+void Workspace::plan() {
+  const int count = std::min(threads_, job_.shape.batch);
+  shares_.resize(count);
+  for (int k = 0; k < count; ++k) {
+    const long batch = job_.shape.batch;
+    shares_[k].first = batch * k / count;
+    shares_[k].samples = batch * (k + 1) / count - shares_[k].first;
+    plan_share(shares_[k]);
+  }
+}
+
+template <class F>
+void Workspace::each_share(F f) {
+  auto run = [&](size_t k) {
+    FlushTiny tiny;
+    f(shares_[k], k);
+  };
+  struct Joined : std::vector<std::thread> {
+    ~Joined() { for (std::thread& thread : *this) thread.join(); }
+  } others;
+  for (size_t k = 1; k < shares_.size(); ++k) others.emplace_back(run, k);
+  run(0);
+}
+
+void Workspace::forward(Shape shape, const float* const* parameters, const float* inputs,
+                        Results results) {
+  kept_ = false;
+  shape.segment = int(std::ceil(std::sqrt(double(shape.steps))));
+  job_.shape = shape;
+  job_.inputs = inputs;
+  job_.results = results;
+  std::copy_n(parameters, int(parameter_count), job_.parameters);
+  plan();
+  each_share([&](Share& share, size_t) {
+    Job job = job_;
+    job.scratch = share.scratch;
+    for (const Group& group : share.groups) level_.forward(job, group);
+  });
+  kept_ = shape.keep;
+}
+
+void Workspace::backward(const float* output_cotangents, const float* cell_cotangents,
+                         float* const* gradients) {
+  kept_ = false;
+  job_.output_cotangents = output_cotangents;
+  job_.cell_cotangents = cell_cotangents;
+  const std::vector<ParameterShape> shapes = parameter_shapes(job_.shape);
+  size_t total = 0;
+  for (const ParameterShape& shape : shapes) total += shape.size();
+  for (size_t k = 1; k < shares_.size(); ++k) shares_[k].partial.reserve(total);
+
+  each_share([&](Share& share, size_t k) {
+    Job job = job_;
+    job.scratch = share.scratch;
+    std::copy_n(gradients, int(parameter_count), job.gradients);
+    if (k > 0) {
+      float* at = share.partial.reserve(total);
+      std::fill_n(at, total, 0.0f);
+      for (const ParameterShape& shape : shapes) {
+        job.gradients[shape.which] = at;
+        at += shape.size();
+      }
+    }
+    const bool in_place = job.shape.controller != Controller::feed_forward;
+    for (const Group& group : share.groups) {
+      if (in_place) job.scratch.d_gates = group.gates;
+      level_.backward(job, group);
+    }
+  });
+
+  // Always in the order of the threads, so that the sum is the same every time.
+  for (size_t k = 1; k < shares_.size(); ++k) {
+    const float* at = shares_[k].partial.reserve(total);
+    for (const ParameterShape& shape : shapes) {
+      float* to = gradients[shape.which];
+      for (size_t j = 0; j < shape.size(); ++j) to[j] += at[j];
+      at += shape.size();
+    }
+  }
+}
+
+}  // namespace cdnc
