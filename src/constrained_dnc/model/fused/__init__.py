@@ -5,6 +5,12 @@ The compiled part is optional: without it `missing_reason()` says why and `Fused
 
 from __future__ import annotations
 
-from constrained_dnc.model.fused.unroll import FusedUnroll, Run, missing_reason, simd_levels
+from constrained_dnc.model.fused.unroll import (
+    FusedUnroll,
+    Run,
+    missing_reason,
+    simd_levels,
+    supports,
+)
 
-__all__ = ["FusedUnroll", "Run", "missing_reason", "simd_levels"]
+__all__ = ["FusedUnroll", "Run", "missing_reason", "simd_levels", "supports"]

@@ -12,14 +12,13 @@ from constrained_dnc.errors import BadSetting, require_whole
 from constrained_dnc.model.controllers import FeedForward, Lstm, PeepholeLstm
 from constrained_dnc.model.dnc import DNC
 
+_why_missing: str | None = None
 try:
     from constrained_dnc.model.fused import _kernel
 except ImportError as error:
     _why_missing = f"the fused kernel is not built ({error}); install with a C++17 compiler at hand"
 else:
     from constrained_dnc.model.fused import blas
-
-    _why_missing = None
 
 _NAMES = {Lstm: "lstm", PeepholeLstm: "peephole", FeedForward: "feed_forward"}
 

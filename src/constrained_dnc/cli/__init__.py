@@ -1,0 +1,61 @@
+"""The command `cdnc`: parsing and printing only. One module per group of commands."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+
+from constrained_dnc.errors import BadSetting
+
+COMMANDS = {  # name: (module, what it does)
+    "tasks": ("library", "list the tasks"),
+    "approaches": ("library", "list the approaches"),
+    "show": ("library", "draw one sample of a task, step by step"),
+    "tour": ("library", "one batch of every task and an untrained model's answers"),
+}
+
+EXAMPLES = """examples:
+  cdnc show sort --length 8
+  cdnc tour
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; a value that is not accepted costs one sentence and exit code 2."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        print(_help())
+        return 0
+    if arguments[0] == "--version":
+        print(version("constrained-dnc"))
+        return 0
+    name, *rest = arguments
+    try:
+        if name not in COMMANDS:
+            close = difflib.get_close_matches(name, COMMANDS, 1)
+            hint = f" (did you mean {close[0]}?)" if close else ""
+            raise BadSetting("command", name, f"one of {', '.join(COMMANDS)}{hint}")
+        module = importlib.import_module(f"constrained_dnc.cli.{COMMANDS[name][0]}")
+        code: int = getattr(module, name)(rest)
+        sys.stdout.flush()
+    except BadSetting as error:
+        print(f"cdnc: {error}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:  # the reader of our output has left, as with `| head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    return code
+
+
+def _help() -> str:
+    width = max(map(len, COMMANDS))
+    commands = "\n".join(f"  {name:{width}}  {what}" for name, (_, what) in COMMANDS.items())
+    return (
+        "usage: cdnc COMMAND [OPTIONS]\n\n"
+        "Differentiable neural computers that keep working on longer inputs.\n\n"
+        f"commands (cdnc COMMAND --help says more):\n{commands}\n\n{EXAMPLES}"
+    )

@@ -1,0 +1,230 @@
+"""The seam between a DNC and what computes it: training and evaluation know nothing else.
+
+`pure` is jitted JAX: the reference, the path of accelerators and of a controller of one's own.
+`fused` is C++: the whole unroll and its gradient in one call each, for the built-in controllers
+on a CPU. The loss exists once, in JAX; `fused` takes its gradient with respect to outputs and
+cell states and carries on from there.
+"""
+
+from __future__ import annotations
+
+import abc
+import os
+from typing import Any, Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from constrained_dnc.approaches import Regularisation
+from constrained_dnc.errors import BadSetting, one_of, require_whole
+from constrained_dnc.model import fused
+from constrained_dnc.model.dnc import DNC, Unrolled
+from constrained_dnc.model.losses import Answered, LossKind, task_loss, total_loss
+from constrained_dnc.shapes import Array, Float
+
+Choice = Literal["auto", "fused", "pure"]
+CHOICES = ("auto", "fused", "pure")
+
+
+class AbstractBackend(abc.ABC):
+    """Computes one kind of loss for DNCs of one kind.
+
+    `reason` says in a few words why this backend is used.
+    """
+
+    name: str
+    reason: str
+
+    def __init__(self, kind: LossKind, regularisation: Regularisation | None, memory_size: int):
+        require_whole("memory_size", memory_size, 1)
+        self.kind = kind
+        self.regularisation = regularisation
+        self.memory_size = memory_size
+
+    @abc.abstractmethod
+    def value_and_grad(
+        self, model: DNC, batch: Any
+    ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]], DNC]:
+        """The loss of a batch, its parts by name, and its gradient in the shape of the model."""
+
+    @abc.abstractmethod
+    def forward(self, model: DNC, inputs: Any, memory_size: int | None = None) -> Unrolled:
+        """Outputs and cell states, without a gradient, for any memory size."""
+
+    @abc.abstractmethod
+    def weights(self, model: DNC, inputs: Any) -> tuple[Any, Any]:
+        """Read (time, batch, reads, slots) and write weights (time, batch, slots)."""
+
+    def task_loss(self, model: DNC, batch: Any) -> Float[Array, ""]:
+        """The mean task loss of a batch, without a gradient."""
+        outputs = self.forward(model, batch.inputs).outputs
+        return _mean_task_loss(outputs, batch.targets, batch.mask, self.kind)
+
+
+class PureBackend(AbstractBackend):
+    """Jitted JAX, compiled once for every number of steps."""
+
+    name = "pure"
+
+    def __init__(
+        self,
+        kind: LossKind,
+        regularisation: Regularisation | None,
+        memory_size: int,
+        reason: str = "as asked for",
+    ):
+        super().__init__(kind, regularisation, memory_size)
+        self.reason = reason
+
+    def value_and_grad(
+        self, model: DNC, batch: Any
+    ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]], DNC]:
+        (loss, parts), gradient = _pure_value_and_grad(
+            model,
+            _Answers.of(batch),
+            batch.inputs,
+            self.memory_size,
+            self.kind,
+            self.regularisation,
+        )
+        return loss, parts, gradient
+
+    def forward(self, model: DNC, inputs: Any, memory_size: int | None = None) -> Unrolled:
+        model.check_run(inputs, memory_size or self.memory_size)
+        return _pure_forward(model, inputs, memory_size or self.memory_size)
+
+    def weights(self, model: DNC, inputs: Any) -> tuple[Any, Any]:
+        return _pure_weights(model, inputs, self.memory_size)
+
+
+class FusedBackend(AbstractBackend):
+    """The C++ kernel, with `threads` that share the batch."""
+
+    name = "fused"
+
+    def __init__(
+        self,
+        kind: LossKind,
+        regularisation: Regularisation | None,
+        memory_size: int,
+        threads: int = 1,
+        reason: str = "as asked for",
+    ):
+        super().__init__(kind, regularisation, memory_size)
+        self.reason = reason
+        self._unroll = fused.FusedUnroll(threads)
+
+    def value_and_grad(
+        self, model: DNC, batch: Any
+    ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]], DNC]:
+        run = self._unroll.forward(model, batch.inputs, self.memory_size, keep=True)
+        (loss, parts), cotangents = _loss_and_cotangents(
+            (run.outputs, run.cell_states), _Answers.of(batch), self.kind, self.regularisation
+        )
+        return loss, parts, self._unroll.backward(*cotangents)
+
+    def forward(self, model: DNC, inputs: Any, memory_size: int | None = None) -> Unrolled:
+        run = self._unroll.forward(model, inputs, memory_size or self.memory_size)
+        return Unrolled(jnp.asarray(run.outputs), jnp.asarray(run.cell_states), None)
+
+    def weights(self, model: DNC, inputs: Any) -> tuple[Any, Any]:
+        run = self._unroll.forward(model, inputs, self.memory_size, weights=True)
+        return run.read_weights, run.write_weights
+
+
+def choose_backend(
+    choice: Choice,
+    model: DNC,
+    kind: LossKind,
+    regularisation: Regularisation | None,
+    *,
+    memory_size: int,
+    threads: int | None = None,
+) -> AbstractBackend:
+    """The backend for a model: `auto` takes `fused` where it can and says why where not.
+
+    `threads` is for `fused`; by default it takes all cores this process may use.
+    """
+    if choice not in CHOICES:
+        raise BadSetting("backend", choice, one_of(CHOICES))
+    obstacle = _obstacle(model)
+    if choice == "pure" or (choice == "auto" and obstacle is not None):
+        reason = "as asked for" if choice == "pure" else obstacle
+        return PureBackend(kind, regularisation, memory_size, reason or "")
+    if obstacle is not None:
+        raise BadSetting("backend", "fused", f"pure, because {obstacle}")
+    reason = "as asked for" if choice == "fused" else "a built-in controller on a CPU"
+    return FusedBackend(
+        kind, regularisation, memory_size, threads or len(os.sched_getaffinity(0)), reason
+    )
+
+
+def _obstacle(model: DNC) -> str | None:
+    """What keeps `fused` from computing this model; None when nothing does."""
+    if not fused.supports(model):
+        return f"{type(model.controller).__name__} is a controller of your own"
+    if model.interface_bias.dtype != np.float32:
+        return f"the parameters are {model.interface_bias.dtype}, and fused computes in float32"
+    if jax.default_backend() != "cpu":
+        return f"JAX computes on a {jax.default_backend()}"
+    return fused.missing_reason()
+
+
+class _Answers(eqx.Module):
+    """The part of a batch that goes into a compiled loss."""
+
+    targets: Any
+    mask: Any
+    num_steps: Any
+
+    @staticmethod
+    def of(batch: Answered) -> _Answers:
+        return _Answers(batch.targets, batch.mask, batch.num_steps)
+
+
+@eqx.filter_jit
+def _pure_value_and_grad(
+    model: DNC,
+    answers: _Answers,
+    inputs: Any,
+    memory_size: int,
+    kind: LossKind,
+    regularisation: Regularisation | None,
+) -> Any:
+    def loss(model: DNC) -> Any:
+        unrolled = model.unroll(inputs, memory_size)
+        return total_loss(unrolled.outputs, unrolled.cell_states, answers, kind, regularisation)
+
+    return eqx.filter_value_and_grad(loss, has_aux=True)(model)
+
+
+@eqx.filter_jit
+def _pure_forward(model: DNC, inputs: Any, memory_size: int) -> Unrolled:
+    return model.unroll(inputs, memory_size)
+
+
+@eqx.filter_jit
+def _pure_weights(model: DNC, inputs: Any, memory_size: int) -> tuple[Any, Any]:
+    inside = model.unroll(inputs, memory_size, internals=True).internals
+    assert inside is not None
+    return inside.memory.read_weights, inside.memory.write_weights
+
+
+@eqx.filter_jit
+def _loss_and_cotangents(
+    run: tuple[Any, Any],
+    answers: _Answers,
+    kind: LossKind,
+    regularisation: Regularisation | None,
+) -> Any:
+    def loss(run: tuple[Any, Any]) -> Any:
+        return total_loss(*run, answers, kind, regularisation)
+
+    return jax.value_and_grad(loss, has_aux=True)(run)
+
+
+@eqx.filter_jit
+def _mean_task_loss(outputs: Any, targets: Any, mask: Any, kind: LossKind) -> Float[Array, ""]:
+    return jnp.mean(task_loss(outputs, targets, mask, kind))
