@@ -20,6 +20,12 @@ Model functions take one sample at one step; `unroll` adds `batch` and `time`.
 Sequences are time-major: `Float[Array, "time batch inputs"]`.
 """
 
+from typing import TypeAlias
+
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-__all__ = ["Array", "Bool", "Float", "Int"]
+AnyArray: TypeAlias = Array | np.ndarray
+"""Of JAX or of NumPy: what batches are made of."""
+
+__all__ = ["AnyArray", "Array", "Bool", "Float", "Int"]

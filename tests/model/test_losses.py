@@ -46,7 +46,7 @@ def test_task_loss_is_the_mean_over_masked_steps_and_channels(kind):
 def test_state_loss_agrees_with_loops_also_with_fewer_pairs_than_asked_for(num_pairs):
     states = np.random.default_rng(2).normal(size=(6, 3, 4))
     with jax.enable_x64(True):
-        ours = state_loss(jnp.asarray(states), jnp.array([6, 4, 1]), num_pairs)
+        ours = np.asarray(state_loss(jnp.asarray(states), jnp.array([6, 4, 1]), num_pairs))
     theirs = [reference.state_loss(states[:n, b], num_pairs) for b, n in enumerate([6, 4, 1])]
     np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-12)
     assert ours[2] == 0

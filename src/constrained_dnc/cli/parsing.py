@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import tyro
 
@@ -17,7 +17,7 @@ def parse(
     default: Asked | None = None,
 ) -> Asked:
     """Fill `kind` from command-line arguments; `--help` prints its fields and exits."""
-    options = {} if default is None else {"default": default}
+    options: dict[str, Any] = {} if default is None else {"default": default}
     return tyro.cli(
         kind,
         prog=program,

@@ -197,7 +197,8 @@ def _pure_value_and_grad(
         unrolled = model.unroll(inputs, memory_size)
         return total_loss(unrolled.outputs, unrolled.cell_states, answers, kind, regularisation)
 
-    return eqx.filter_value_and_grad(loss, has_aux=True)(model)
+    with_gradient: Any = eqx.filter_value_and_grad(loss, has_aux=True)
+    return with_gradient(model)
 
 
 @eqx.filter_jit

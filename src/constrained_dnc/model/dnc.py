@@ -18,7 +18,7 @@ from constrained_dnc.model.memory import (
     interface_size,
     split_interface,
 )
-from constrained_dnc.shapes import Array, Float
+from constrained_dnc.shapes import AnyArray, Array, Float
 
 
 class DNCState(eqx.Module):
@@ -132,7 +132,7 @@ class DNC(eqx.Module):
 
     def unroll(
         self,
-        inputs: Float[Array, "time batch inputs"],
+        inputs: Float[AnyArray, "time batch inputs"],
         memory_size: int = 50,
         *,
         internals: bool = False,

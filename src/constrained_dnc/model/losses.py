@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Literal, Protocol, runtime_checkable
 
 import jax
@@ -9,7 +10,7 @@ import jax.numpy as jnp
 import optax
 
 from constrained_dnc.approaches import Regularisation
-from constrained_dnc.shapes import Array, Bool, Float, Int
+from constrained_dnc.shapes import AnyArray, Array, Bool, Float, Int
 
 STATE_EPSILON = 1e-10
 """Added to a state's squared norm: a zero state has similarity 0 and a finite gradient."""
@@ -22,18 +23,18 @@ class Answered(Protocol):
     """The part of a task's batch that a loss looks at."""
 
     @property
-    def targets(self) -> Float[Array, "time batch outputs"]: ...
+    def targets(self) -> Float[AnyArray, "time batch outputs"]: ...
 
     @property
-    def mask(self) -> Bool[Array, "time batch"]: ...
+    def mask(self) -> Bool[AnyArray, "time batch"]: ...
 
     @property
-    def num_steps(self) -> Int[Array, "batch"]: ...
+    def num_steps(self) -> Int[AnyArray, "batch"]: ...
 
 
 def total_loss(
-    outputs: Float[Array, "time batch outputs"],
-    cell_states: Float[Array, "time batch cell"],
+    outputs: Float[AnyArray, "time batch outputs"],
+    cell_states: Float[AnyArray, "time batch cell"],
     batch: Answered,
     kind: LossKind,
     regularisation: Regularisation | None = None,
@@ -53,9 +54,9 @@ def total_loss(
 
 
 def task_loss(
-    outputs: Float[Array, "time batch outputs"],
-    targets: Float[Array, "time batch outputs"],
-    mask: Bool[Array, "time batch"],
+    outputs: Float[AnyArray, "time batch outputs"],
+    targets: Float[AnyArray, "time batch outputs"],
+    mask: Bool[AnyArray, "time batch"],
     kind: LossKind,
 ) -> Float[Array, "batch"]:
     """Mean over the output channels and the masked steps of each sample.
@@ -72,8 +73,8 @@ def task_loss(
 
 
 def state_loss(
-    cell_states: Float[Array, "time batch cell"],
-    num_steps: Int[Array, "batch"],
+    cell_states: Float[AnyArray, "time batch cell"],
+    num_steps: Int[AnyArray, "batch"],
     num_pairs: int,
 ) -> Float[Array, "batch"]:
     """1 - mean cosine similarity of each sample's `num_pairs` most similar pairs of states.
@@ -81,7 +82,9 @@ def state_loss(
     Every pair of the sample's own `num_steps` states counts once; with fewer pairs than asked
     for all of them are used, and without any the loss is 0.
     """
-    return jax.vmap(_state_loss, in_axes=(1, 0, None))(cell_states, num_steps, num_pairs)
+    return jax.vmap(partial(_state_loss, num_pairs=num_pairs), in_axes=(1, 0))(
+        jnp.asarray(cell_states), jnp.asarray(num_steps)
+    )
 
 
 def _state_loss(

@@ -16,7 +16,7 @@ sgemm: object = cython_blas.__pyx_capi__["sgemm"]
 
 @cache
 def _libraries() -> Any:
-    return ThreadpoolController().select(user_api="blas")  # type: ignore[no-untyped-call]
+    return ThreadpoolController().select(user_api="blas")
 
 
 _lock = threading.Lock()

@@ -1,0 +1,67 @@
+"""Every command and snippet of the documents runs, in order, in an empty folder.
+
+```python           is executed, all blocks of a page in one namespace
+```python file=NAME is written to that file first, then executed
+```console          lines that start with `$ ` are run; `make` targets must exist
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("benchmarks/*.md")])
+BLOCK = re.compile(
+    r"^```(?P<kind>python|console)(?: file=(?P<file>\S+))?\n(?P<body>.*?)^```", re.M | re.S
+)
+LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")
+MINUTES = {"docs/reproduce.md"}
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(p, marks=[pytest.mark.slow] if str(p.relative_to(ROOT)) in MINUTES else [])
+        for p in PAGES
+    ],
+    ids=lambda page: str(page.relative_to(ROOT)),
+)
+def test_snippets_run(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    namespace: dict[str, object] = {"__name__": "__main__"}
+    for block in BLOCK.finditer(page.read_text()):
+        if block["kind"] == "console":
+            for line in block["body"].splitlines():
+                if line.startswith("$ "):
+                    run_command(line[2:].split("  #")[0])
+            continue
+        if block["file"]:
+            Path(block["file"]).write_text(block["body"])
+        exec(compile(block["body"], f"{page.name}", "exec"), namespace)
+
+
+def run_command(command: str) -> None:
+    if command.startswith("make "):
+        targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.M)
+        assert command.split()[1] in targets
+        return
+    command = re.sub(r"^cdnc\b", f"{sys.executable} -m constrained_dnc", command)
+    command = re.sub(r"^python\b", sys.executable, command)
+    command = command.replace("tests/data/", f"{ROOT}/tests/data/").replace(
+        "benchmarks/", f"{ROOT}/benchmarks/"
+    )
+    done = subprocess.run(
+        command, shell=True, capture_output=True, text=True, check=False, timeout=600
+    )
+    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page):
+    for target in LINK.findall(page.read_text()):
+        assert (page.parent / target).exists(), target
