@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from constrained_dnc.errors import BadSetting, one_of, require_whole
+from constrained_dnc.plugins import ACCEPTED_PATHS, is_import_path
 
 CONTROLLERS = ("lstm", "peephole", "feed-forward")
 
@@ -35,7 +36,7 @@ class Approach:
     name: str
     """What tables and files call it."""
     controller: str = "lstm"
-    """lstm, peephole, feed-forward, or `package.module:Class` for a controller of your own."""
+    """lstm, peephole, feed-forward, or package.module:Class or file.py:Class for your own."""
     compression: bool = False
     """Squash the carried cell state with tanh."""
     regularisation: Regularisation | None = None
@@ -44,11 +45,11 @@ class Approach:
     def __post_init__(self) -> None:
         if not self.name or not self.name.isprintable() or set(self.name) & set("/\\ "):
             raise BadSetting("approach.name", self.name, "a word without spaces or slashes")
-        if self.controller not in CONTROLLERS and ":" not in self.controller:
+        if self.controller not in CONTROLLERS and not is_import_path(self.controller):
             raise BadSetting(
                 "approach.controller",
                 self.controller,
-                f"{one_of(CONTROLLERS)}, or package.module:Class",
+                f"{one_of(CONTROLLERS)}, or {ACCEPTED_PATHS}",
             )
         if self.compression and self.controller not in ("lstm", "peephole"):
             raise BadSetting(

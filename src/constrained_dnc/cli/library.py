@@ -89,7 +89,7 @@ def draw(task: AbstractTask, batch: Batch) -> str:
     return "\n".join(lines) + "\n\n· the loss does not look at this step"
 
 
-def _number(value: float) -> str:
+def _number(value: np.floating) -> str:
     return np.format_float_positional(value, precision=2, trim="-")
 
 

@@ -1,0 +1,91 @@
+"""The commands about tasks and approaches, and how typos are answered."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from constrained_dnc.approaches import APPROACHES
+from constrained_dnc.cli import COMMANDS, main
+from constrained_dnc.tasks.registry import task_names
+
+
+def test_help_names_every_command(capsys):
+    assert main([]) == 0
+    text = capsys.readouterr().out
+    assert all(name in text for name in COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(command, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main([command, "--help"])
+    assert stop.value.code == 0
+    assert f"cdnc {command}" in capsys.readouterr().out
+
+
+def test_lists_have_one_line_each(capsys):
+    main(["tasks"])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[: len(task_names())]] == list(task_names())
+    main(["approaches"])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == list(APPROACHES)
+
+
+def test_show_draws_a_sample_step_by_step(capsys):
+    assert main(["show", "sort", "3 1 4"]) == 0
+    table = [line.split() for line in capsys.readouterr().out.splitlines()[4:13]]
+    assert table[0] == ["step", "numeral", "control", "|", "result", "signal"]
+    assert table[1:5] == [
+        ["1", "0.5", "0", "|", "·", "·"],
+        ["2", "-0.5", "0", "|", "·", "·"],
+        ["3", "1", "0", "|", "·", "·"],
+        ["4", "0", "1", "|", "·", "·"],
+    ]
+    assert [row[-2:] for row in table[5:]] == [["-0.5", "0"], ["0.5", "0"], ["1", "0"], ["0", "1"]]
+
+
+def test_show_draws_any_length(capsys):
+    assert main(["show", "logic", "--length", "11", "--seed", "3"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 4 + 1 + 13 + 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["shwo"], ["command is 'shwo'", "did you mean show?"]),
+        (["show", "srot"], ["task is 'srot'", "accepted: one of add, copy"]),
+        (["show", "sort", "--length", "0"], ["length is 0", "at least 1"]),
+        (["show", "sort", "3 1 x"], ["3 1 x", "accepted"]),
+        (["show", "nowhere.py:Task"], ["a file that exists"]),
+        (["tour", "--approach", "compre"], ["approach is 'compre'", "compr+reg"]),
+    ],
+)
+def test_a_wrong_value_costs_one_sentence(arguments, words, capsys):
+    assert main(arguments) == 2
+    text = capsys.readouterr().err
+    assert text.count("\n") == 1
+    assert all(word in text for word in words)
+
+
+def test_a_wrong_option_is_refused(capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["show", "sort", "--lenght", "3"])
+    assert stop.value.code == 2
+    assert "--length" in capsys.readouterr().err
+
+
+def test_a_reader_that_leaves_is_no_error():
+    command = f"{sys.executable} -m constrained_dnc show sort --length 5000 | head -1"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+
+
+def test_tour_shows_every_task(capsys):
+    assert main(["tour", "--length", "3"]) == 0
+    text = capsys.readouterr().out
+    assert all(f"\n{name}: " in text for name in task_names())
+    assert text.count("    model  ") == 3 * len(task_names())
