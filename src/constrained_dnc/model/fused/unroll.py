@@ -15,7 +15,7 @@ from constrained_dnc.model.fused import blas
 
 _why_missing: str | None = None
 try:
-    import constrained_dnc.model.fused._kernel as _kernel
+    import constrained_dnc.model.fused._kernel as _kernel  # noqa: PLR0402 (absent or broken?)
 except ModuleNotFoundError:
     _why_missing = "the kernel was not compiled at installation, for want of a C++17 compiler"
 except ImportError as error:
@@ -91,12 +91,11 @@ class FusedUnroll:
         self._kept = dnc if keep else None
         return Run(*run)
 
-    def backward(
-        self,
-        output_cotangents: Float[Any, "time batch outputs"],
-        cell_cotangents: Float[Any, "time batch cell"],
-    ) -> DNC:
-        """The gradient of every parameter, as a DNC of NumPy arrays, after one kept forward."""
+    def backward(self, output_cotangents: Any, cell_cotangents: Any) -> DNC:
+        """The gradient of every parameter, as a DNC of NumPy arrays, after one kept forward.
+
+        The cotangents are float32 and shaped as that forward's outputs and cell states.
+        """
         refuse_traced(output_cotangents, cell_cotangents)
         with blas.one_thread():
             gradients = self._kernel.backward(
