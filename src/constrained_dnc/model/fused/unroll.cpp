@@ -205,8 +205,8 @@ void content(float* weights, float* similarity, const float* norm, float size, f
     store(weights + j, x);
     total += x;
   }
-  float scale = 1.0f / sum(total);
-  for (int j = 0; j < s.row; j += lanes) store(weights + j, load(weights + j) * scale);
+  const Vec all = fill(sum(total));  // divided by, so that rounding errors do not add up
+  for (int j = 0; j < s.row; j += lanes) store(weights + j, load(weights + j) / all);
 }
 
 // u' in `filled`; u = (u + (1 - u) w_write) prod_r (1 - free_r w_read_r).
@@ -403,10 +403,13 @@ struct Carried {
 struct ContentSlopes { float strength, size; };
 ContentSlopes content_back(float* d, float* pull, const float* weights, const float* similarity,
                            const float* norm, float size, float strength, const Sizes& s) {
-  float mean = dot(weights, d, s.row);
-  Vec d_strength{}, d_size{};
+  // What all slots have in common cancels; taken off first, it does not cost precision.
+  const float common = d[0];
+  Vec total{}, d_strength{}, d_size{};
+  for (int j = 0; j < s.row; j += lanes) total += load(weights + j) * (load(d + j) - common);
+  const float mean = sum(total);
   for (int j = 0; j < s.row; j += lanes) {
-    Vec logit = load(weights + j) * (load(d + j) - mean);
+    Vec logit = load(weights + j) * ((load(d + j) - common) - mean);
     Vec cosine = load(similarity + j), n = load(norm + j);
     d_strength += logit * cosine;
     Vec product = logit * strength / (n * size + epsilon);
@@ -671,14 +674,15 @@ void access_back(float* d, const float* xi, const Interface& at, const Record& o
   Vec d_write_gate{}, d_allocation_gate{};
   for (int j = 0; j < s.row; j += lanes) {
     Vec later = load(carried.precedence + j);
-    Vec x = load(d_write + j) + later - lost;
+    Vec slots = load(d_write + j) + later, x = slots - lost;
     store(carried.precedence + j, stays * later + load(d_precedence + j));
     Vec a = load(now.allocation + j), c = load(now.write_content + j);
     d_write_gate += x * (allocation_gate * a + (1.0f - allocation_gate) * c);
     x *= write_gate;
     d_allocation_gate += x * (a - c);
     store(d_allocation + j, allocation_gate * x);
-    store(d_write_content + j, (1.0f - allocation_gate) * x);
+    // Without what is lost: it is the same for all slots and cancels in the softmax.
+    store(d_write_content + j, (1.0f - allocation_gate) * write_gate * slots);
     store(pull + j, Vec{});
     store(filled + j, epsilon + (1.0f - epsilon) * load(now.usage + j));
   }

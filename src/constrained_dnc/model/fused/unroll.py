@@ -11,14 +11,15 @@ from jaxtyping import Float
 from constrained_dnc.errors import BadSetting, require_whole
 from constrained_dnc.model.controllers import FeedForward, Lstm, PeepholeLstm
 from constrained_dnc.model.dnc import DNC
+from constrained_dnc.model.fused import blas
 
 _why_missing: str | None = None
 try:
-    from constrained_dnc.model.fused import _kernel
+    import constrained_dnc.model.fused._kernel as _kernel  # noqa: PLR0402 (absent or broken?)
+except ModuleNotFoundError:
+    _why_missing = "the kernel was not compiled at installation, for want of a C++17 compiler"
 except ImportError as error:
-    _why_missing = f"the fused kernel is not built ({error}); install with a C++17 compiler at hand"
-else:
-    from constrained_dnc.model.fused import blas
+    _why_missing = f"the compiled kernel cannot be loaded: {error}"
 
 _NAMES = {Lstm: "lstm", PeepholeLstm: "peephole", FeedForward: "feed_forward"}
 
@@ -51,7 +52,7 @@ class FusedUnroll:
     def __init__(self, threads: int = 1, simd: str | None = None):
         require_whole("threads", threads, 1)
         if _why_missing:
-            raise BadSetting("backend", "fused", f"pure, because {_why_missing}")
+            raise BadSetting("backend", "fused", f"pure ({_why_missing})")
         self._kernel = _kernel.Kernel(blas.sgemm, threads, simd)
         self._kept: DNC | None = None
 
@@ -90,12 +91,11 @@ class FusedUnroll:
         self._kept = dnc if keep else None
         return Run(*run)
 
-    def backward(
-        self,
-        output_cotangents: Float[Any, "time batch outputs"],
-        cell_cotangents: Float[Any, "time batch cell"],
-    ) -> DNC:
-        """The gradient of every parameter, as a DNC of NumPy arrays, after one kept forward."""
+    def backward(self, output_cotangents: Any, cell_cotangents: Any) -> DNC:
+        """The gradient of every parameter, as a DNC of NumPy arrays, after one kept forward.
+
+        The cotangents are float32 and shaped as that forward's outputs and cell states.
+        """
         refuse_traced(output_cotangents, cell_cotangents)
         with blas.one_thread():
             gradients = self._kernel.backward(

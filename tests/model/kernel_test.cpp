@@ -1,0 +1,158 @@
+// The kernel without Python: random sizes on guarded memory, finite values, and gradients against
+// a finite difference. Arguments: number of sizes, number of repeated small calls.
+
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <random>
+
+#include "workspace.h"
+
+using namespace cdnc;
+
+namespace {
+
+std::mt19937 generator(7);
+
+int whole(int low, int high) { return std::uniform_int_distribution<int>(low, high)(generator); }
+
+std::vector<float> normal(size_t size, float scale) {
+  std::normal_distribution<float> draw(0.0f, scale);
+  std::vector<float> values(size);
+  for (float& value : values) value = draw(generator);
+  return values;
+}
+
+// Column-major, as BLAS has it, in plain loops.
+void plain_sgemm(char* ta, char* tb, int* m, int* n, int* k, float* alpha, float* a, int* lda,
+                 float* b, int* ldb, float* beta, float* c, int* ldc) {
+  for (int j = 0; j < *n; ++j)
+    for (int i = 0; i < *m; ++i) {
+      double total = 0;
+      for (int q = 0; q < *k; ++q) {
+        float x = *ta == 'T' ? a[size_t(i) * *lda + q] : a[size_t(q) * *lda + i];
+        float y = *tb == 'T' ? b[size_t(q) * *ldb + j] : b[size_t(j) * *ldb + q];
+        total += double(x) * y;
+      }
+      float& out = c[size_t(j) * *ldc + i];
+      out = float(*alpha * total + (*beta == 0.0f ? 0.0f : *beta * out));
+    }
+}
+
+// Heap memory of exactly the right size, so that the sanitizer sees every step beyond it.
+struct Values {
+  std::vector<std::vector<float>> of{size_t(parameter_count)};
+  const float* read[parameter_count] = {};
+  float* write[parameter_count] = {};
+  void set(int which, std::vector<float> values) {
+    of[which] = std::move(values);
+    read[which] = write[which] = of[which].data();
+  }
+};
+
+struct Case {
+  Shape shape{};
+  Values parameters;
+  std::vector<float> inputs, output_cotangents, cell_cotangents;
+
+  explicit Case(const Shape& s) : shape(s) {
+    for (const ParameterShape& p : parameter_shapes(s))
+      parameters.set(p.which, normal(p.size(), p.columns ? 1.0f / std::sqrt(p.columns) : 0.5f));
+    // Write by content only: the usage has no full gradient, by design.
+    const int gate = Interface(s).allocation_gate;
+    for (int k = 0; k < s.hidden; ++k)
+      parameters.of[interface_weight][size_t(gate) * s.hidden + k] = 0.0f;
+    parameters.of[interface_bias][gate] = -100.0f;
+    const size_t rows = size_t(s.steps) * s.batch;
+    inputs = normal(rows * s.inputs, 1.0f);
+    output_cotangents = normal(rows * s.outputs, 1.0f);
+    cell_cotangents = normal(rows * s.state(), 1.0f);
+  }
+
+  double loss(Workspace& workspace, const float* const* values) const {
+    const size_t rows = size_t(shape.steps) * shape.batch;
+    std::vector<float> outputs(rows * shape.outputs), cells(rows * shape.state());
+    std::vector<float> read(rows * shape.heads * shape.slots), write(rows * shape.slots);
+    workspace.forward(shape, values, inputs.data(),
+                      {outputs.data(), cells.data(), read.data(), write.data()});
+    double total = 0;
+    for (size_t k = 0; k < outputs.size(); ++k) total += double(outputs[k]) * output_cotangents[k];
+    for (size_t k = 0; k < cells.size(); ++k) total += double(cells[k]) * cell_cotangents[k];
+    for (float weight : read) total += 0.0 * weight;
+    for (float weight : write) total += 0.0 * weight;
+    return total;
+  }
+};
+
+Shape random_shape() {
+  Shape s{};
+  s.steps = whole(1, 6), s.batch = whole(1, 5), s.inputs = whole(1, 5), s.outputs = whole(1, 5);
+  s.hidden = whole(1, 21), s.slots = whole(1, 40), s.word = whole(1, 19), s.heads = whole(1, 6);
+  s.controller = Controller(whole(0, 2));
+  s.compression = whole(0, 1);
+  s.forget_bias = 0.5f * whole(0, 1);
+  s.clip = whole(0, 1) ? 20.0f : INFINITY;
+  return s;
+}
+
+bool check(const Level& level, const Case& c, int threads) {
+  Shape kept = c.shape;
+  kept.keep = true;
+  Case with = c;
+  with.shape = kept;
+  Workspace workspace(plain_sgemm, threads, level);
+  Values gradients, ahead, behind;
+  for (const ParameterShape& p : parameter_shapes(kept))
+    gradients.set(p.which, std::vector<float>(p.size(), 0.0f));
+  // The copy of a case points at the original's parameters, which stay where they are.
+  double value = with.loss(workspace, c.parameters.read);
+  workspace.backward(c.output_cotangents.data(), c.cell_cotangents.data(), gradients.write);
+
+  const float step = 2e-3f;
+  double slope = 0, size = 0;
+  for (const ParameterShape& p : parameter_shapes(kept)) {
+    std::vector<float> direction = normal(p.size(), 1.0f), up = c.parameters.of[p.which], down = up;
+    for (size_t k = 0; k < p.size(); ++k) {
+      up[k] += step * direction[k], down[k] -= step * direction[k];
+      double d = gradients.of[p.which][k];
+      slope += d * direction[k], size += d * d;
+    }
+    ahead.set(p.which, up), behind.set(p.which, down);
+  }
+  double difference =
+      (c.loss(workspace, ahead.read) - c.loss(workspace, behind.read)) / (2 * double(step));
+  // Against the length of the gradient, which is the expected size of a random slope.
+  double error = std::fabs(difference - slope) / (std::sqrt(size) + 1e-3);
+  bool good = std::isfinite(value) && std::isfinite(slope) && error < 0.03;
+  if (!good) {
+    const Shape& s = c.shape;
+    std::printf("%s T%d B%d X%d Y%d H%d N%d W%d R%d controller %d compression %d: value %g, slope %g, "
+                "difference %g\n", level.name, s.steps, s.batch, s.inputs, s.outputs, s.hidden,
+                s.slots, s.word, s.heads, int(s.controller), s.compression, value, slope, difference);
+  }
+  return good;
+}
+
+}  // namespace
+
+int main(int, char** arguments) {
+  int failures = 0;
+  const int sizes = std::atoi(arguments[1]), calls = std::atoi(arguments[2]);
+  for (int k = 0; k < sizes; ++k) {
+    Case c(random_shape());
+    for (const Level* level : available_levels()) failures += !check(*level, c, whole(1, 3));
+  }
+  Workspace workspace(plain_sgemm, 2, *available_levels()[0]);
+  Shape small{2, 3, 1, 1, 3, 5, 2, 2, Controller::lstm, false, 0.0f, 20.0f, true, 0};
+  Case c(small);
+  for (int k = 0; k < calls; ++k) {
+    Values gradients;
+    for (const ParameterShape& p : parameter_shapes(small))
+      gradients.set(p.which, std::vector<float>(p.size(), 0.0f));
+    failures += !std::isfinite(c.loss(workspace, c.parameters.read));
+    workspace.backward(c.output_cotangents.data(), c.cell_cotangents.data(), gradients.write);
+  }
+  std::printf("%d failures\n", failures);
+  return failures > 0;
+}
