@@ -40,19 +40,6 @@ RESULT_SCHEMA = pa.schema(
     ]
 )
 
-ANALYSIS_ARRAYS = frozenset(
-    {
-        "states",
-        "explained_variance",
-        "curvature",
-        "encoding_steps",
-        "write_mode_encoding",
-        "write_mode_decoding",
-        "read_mode_encoding",
-        "read_mode_decoding",
-    }
-)
-
 
 @dataclass(frozen=True)
 class Run:
@@ -158,13 +145,13 @@ class Study:
             groups.setdefault(key, []).append(row)
         return {key: _curves(key, table, np.array(group)) for key, group in groups.items()}
 
-    def analysis(self, run_id: str) -> Mapping[str, np.ndarray]:
-        """The state-space and memory arrays of a run; empty when there are none."""
+    def analysis(self, run_id: str, *names: str) -> dict[str, np.ndarray]:
+        """The named state-space and memory arrays of a run, as far as it has them."""
         path = self.path / "analysis" / f"{run_id}.npz"
         if not path.exists():
             return {}
         with np.load(path, allow_pickle=False) as arrays:
-            return {name: arrays[name] for name in arrays.files if name in ANALYSIS_ARRAYS}
+            return {name: arrays[name] for name in names if name in arrays.files}
 
     def missing(self) -> list[str]:
         """One sentence for everything that was asked for and has no results yet."""
@@ -185,15 +172,12 @@ class Study:
                         sentences.append(
                             f"{task}, {approach}: {found} of {trials} trials have {name}."
                         )
-        without = [run for run in self.runs if not self._analysis_exists(run)]
+        without = [run for run in self.runs if not self.analysis(run, "encoding_steps")]
         if without:
             sentences.append(
                 f"{len(without)} of {len(self.runs)} runs have no state-space and memory analysis."
             )
         return sentences
-
-    def _analysis_exists(self, run_id: str) -> bool:
-        return (self.path / "analysis" / f"{run_id}.npz").exists()
 
 
 def read_study(path: Path) -> Study:
