@@ -32,10 +32,10 @@ def embed_run(study: Study, run_id: str, phases: Sequence[str] = PHASES) -> None
 
 def embedding(study: Study, run_id: str, phase: str) -> Float32[np.ndarray, "time batch 2"] | None:
     """The embedded states of a run in one phase; None for a run without states."""
-    states = _phase_states(study, run_id, phase)
+    states = phase_states(study, run_id, phase)
     if states is None:
         return None
-    path = study.path / "analysis" / "embeddings" / f"{_key(states)}.npy"
+    path = stored_at(study, states)
     if path.exists():
         stored: Float32[np.ndarray, "time batch 2"] = np.load(path, allow_pickle=False)
         return stored
@@ -61,9 +61,10 @@ def embed_all(
             progress("t-SNE", done, len(pairs))
 
 
-def _phase_states(
+def phase_states(
     study: Study, run_id: str, phase: str
 ) -> Float[np.ndarray, "time batch dimensions"] | None:
+    """The reduced states of a run in one phase; None if there are too few to draw."""
     arrays = study.analysis(run_id, "states", "encoding_steps")
     if "states" not in arrays:
         return None
@@ -71,8 +72,8 @@ def _phase_states(
     return states if len(states) >= 2 and states[..., 0].size >= FEWEST_STATES else None
 
 
-def _key(states: Float[np.ndarray, "time batch dimensions"]) -> str:
-    """Same states, same library: same embedding."""
+def stored_at(study: Study, states: Float[np.ndarray, "time batch dimensions"]) -> Path:
+    """Where the embedding of these states is kept: same states, same library, same file."""
     digest = hashlib.sha256(f"{sklearn.__version__} {states.shape} {states.dtype}".encode())
     digest.update(np.ascontiguousarray(states).tobytes())
-    return digest.hexdigest()[:32]
+    return study.path / "analysis" / "embeddings" / f"{digest.hexdigest()[:32]}.npy"

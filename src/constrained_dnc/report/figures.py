@@ -17,7 +17,10 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, NullLocator, ScalarFormatter
+from PIL import Image
 
 from constrained_dnc.analysis.embeddings import PHASES, embedding
 from constrained_dnc.analysis.memory_modes import BINS
@@ -45,6 +48,7 @@ THEMES = {
 TIME_COLOURS = LinearSegmentedColormap.from_list(
     "time", ["#3b0f70", "#8c2981", "#de4968", "#fe9f6d", "#f5d08f"]
 )
+DPI = 130
 MODE_NAMES = {
     "write": ("write mode", "0 = by content, 1 = new slot"),
     "read": ("read mode", "0 = sequential, 1 = by content"),
@@ -245,10 +249,10 @@ def curvature_against_score(findings: Findings) -> Figure:
             panel.scatter(
                 found.curvature[chosen],
                 100 * found.score[chosen],
-                s=26,
-                color=colour(name),
-                edgecolor=mpl.rcParams["axes.facecolor"],
-                linewidth=0.6,
+                s=24,
+                color=_fill(name),
+                edgecolor=colour(name),
+                linewidth=1,
             )
             seen[name] = None
         panel.set_title(task, loc="left")
@@ -290,25 +294,33 @@ def memory_modes(findings: Findings, task: str, mode: str) -> Figure:
             panel.set_title(f"{100 * scores[run_id]:.0f} %", fontsize=7.5, fontweight="normal", pad=2)
             if row == len(approaches) - 1:
                 panel.set_xticks([0, 1], ["0", "1"], fontsize=7)
-    figure.supxlabel(MODE_NAMES[mode][1], fontsize=9)
+    figure.supxlabel(MODE_NAMES[mode][1], fontsize=9, y=0.06 / figure.get_figheight(), va="bottom")
     handles = [
-        mpl.patches.Patch(color=PHASE_COLOURS[phase], alpha=0.75, label=phase) for phase in PHASES
+        Patch(color=PHASE_COLOURS[phase], alpha=0.75, label=phase) for phase in PHASES
     ]
-    figure.legend(handles=handles, loc="outside upper right", ncols=2)
+    figure.legend(handles=handles, loc="upper right", ncols=2, borderaxespad=0.1)
     return figure
 
 
-def save(figure: Figure, directory: Path, name: str) -> None:
-    """As PNG and SVG; the same figure gives the same files."""
+def save(figure: Figure, directory: Path, name: str) -> bytes:
+    """As PNG and SVG files; returns the PNG for the page."""
     directory.mkdir(parents=True, exist_ok=True)
-    figure.savefig(directory / f"{name}.png", dpi=200)
-    figure.savefig(directory / f"{name}.svg", dpi=200, metadata={"Date": None})
+    figure.savefig(directory / f"{name}.svg", dpi=DPI, metadata={"Date": None})
+    figure.savefig(directory / f"{name}.png", dpi=DPI)
+    return _smaller((directory / f"{name}.png").read_bytes())
 
 
-def png(figure: Figure, dpi: int = 110) -> bytes:
-    """The bytes of a PNG."""
+def png(figure: Figure) -> bytes:
+    """A PNG for the page."""
     file = io.BytesIO()
-    figure.savefig(file, format="png", dpi=dpi)
+    figure.savefig(file, format="png", dpi=DPI)
+    return _smaller(file.getvalue())
+
+
+def _smaller(image: bytes) -> bytes:
+    """The same PNG in 64 colours: enough, and a third of the size."""
+    file = io.BytesIO()
+    Image.open(io.BytesIO(image)).convert("RGB").quantize(64).save(file, format="png")
     return file.getvalue()
 
 
@@ -335,7 +347,7 @@ def _draw_curves(panel: Axes, curves: Sequence[Curves]) -> None:
 
 def _log_lengths(panel: Axes) -> None:
     panel.set_xscale("log")
-    panel.xaxis.set_major_locator(FixedLocator([2, 5, 10, 20, 50, 100, 200, 500, 1000]))
+    panel.xaxis.set_major_locator(FixedLocator([2, 5, 10, 20, 50, 100, 200, 500]))
     panel.xaxis.set_minor_locator(NullLocator())
     panel.xaxis.set_major_formatter(ScalarFormatter())
 
@@ -347,12 +359,13 @@ def _label_outside(figure: Figure, x: str, y: str) -> None:
 
 def _legend(figure: Figure, approaches: Sequence[str], dots: bool = False) -> None:
     handles = [
-        mpl.lines.Line2D(
+        Line2D(
             [],
             [],
             color=colour(name),
             ls="" if dots else dash(name),
             marker="o" if dots else "",
+            markerfacecolor=_fill(name),
             lw=2,
             label=name,
         )
@@ -360,6 +373,11 @@ def _legend(figure: Figure, approaches: Sequence[str], dots: bool = False) -> No
     ]
     columns = max(1, min(len(handles), int(figure.get_figwidth() / 1.5)))
     figure.legend(handles=handles, loc="outside upper left", ncols=columns)
+
+
+def _fill(approach: str) -> str:
+    """Hollow dots where curves are dashed."""
+    return colour(approach) if dash(approach) == "-" else "none"
 
 
 def _rows_with(findings: Findings, task: str, array: str) -> list[str]:
@@ -377,10 +395,15 @@ def _trial_grid(
     """Empty panels: a row per approach; best trials, a gap, worst trials."""
     sides = [best_and_worst(findings.ranked(task, name)) for name in approaches]
     best, worst = (max(len(side[index]) for side in sides) for index in (0, 1))
-    gap = [0.25] if worst else []
-    ratios = [1.0] * best + gap + [1.0] * worst
-    figure = Figure((size * sum(ratios) + 0.6, size * len(approaches) + 0.7), layout="constrained")
-    grid = figure.subplots(len(approaches), len(ratios), squeeze=False, width_ratios=ratios)
+    ratios = [1.0] * best + ([0.25] if worst else []) + [1.0] * worst
+    # Margins in inches rather than a layout engine, which takes seconds for so many panels.
+    width, height = size * sum(ratios) + 0.4, size * len(approaches) + 0.9
+    edges = {"left": 0.3 / width, "right": 1 - 0.1 / width, "wspace": 0.1, "hspace": 0.18}
+    edges |= {"bottom": 0.45 / height, "top": 1 - 0.5 / height}
+    figure = Figure((width, height))
+    grid = figure.subplots(
+        len(approaches), len(ratios), squeeze=False, width_ratios=ratios, gridspec_kw=edges
+    )
     for panel in grid.flat:
         panel.set(xticks=[], yticks=[])
         panel.set_visible(False)
@@ -390,7 +413,7 @@ def _trial_grid(
     if worst:
         grid = np.delete(grid, best, axis=1)
     title = "best trials on the left, worst on the right" if worst else "trials, the best first"
-    figure.suptitle(title, fontsize=9, x=0.01, ha="left")
+    figure.suptitle(title, fontsize=9, x=0.3 / width, y=1 - 0.08 / height, ha="left", va="top")
     return figure, grid
 
 

@@ -13,6 +13,7 @@ from string import Template
 
 import numpy as np
 from plotly.offline import get_plotlyjs
+from rich.box import SIMPLE
 from rich.table import Table as RichTable
 
 from constrained_dnc.analysis.embeddings import embed_all
@@ -50,19 +51,18 @@ def build_report(study_directory: Path, progress: Progress | None = None) -> Pat
 def terminal_table(study_directory: Path) -> RichTable:
     """Maximum lengths beside the paper's, for a terminal."""
     findings = find(read_study(study_directory))
-    table = RichTable(title="Maximum lengths: ours (paper's)", title_justify="left")
-    table.add_column("task")
-    sides = [(tables.max_lengths(findings, extended), extended) for extended in (False, True)]
+    table = RichTable(title="Maximum lengths: ours (paper's)", title_justify="left", box=SIMPLE)
+    table.add_column("task", no_wrap=True)
     for name in (*findings.approaches, "factor"):
-        table.add_column(name, justify="right")
-    for lengths, extended in sides:
+        table.add_column(name.replace("-baseline", "\nbaseline"), justify="right", overflow="fold")
+    for extended in (False, True):
         if not findings.at(extended).curves:
             continue
         if extended:
             table.add_section()
-        for task, cells in lengths.rows:
-            label = f"{task}, {findings.study.extended_memory_size} slots" if extended else task
-            table.add_row(label, *(_terminal_cell(cell) for cell in cells))
+            table.add_row(f"{findings.study.extended_memory_size} slots:")
+        for task, cells in tables.max_lengths(findings, extended).rows:
+            table.add_row(task, *map(_terminal_cell, cells))
     table.caption = budget_warning(findings) or None
     return table
 
@@ -115,9 +115,7 @@ def _draw_all(findings: Findings, directory: Path, tell: Progress) -> Iterable[I
     drawings = figures.all_drawings(findings)
     for done, drawing in enumerate(drawings, start=1):
         with figures.theme("light"):
-            figure = drawing.draw()
-            figures.save(figure, directory, drawing.name)
-            light = figures.png(figure)
+            light = figures.save(drawing.draw(), directory, drawing.name)
         with figures.theme("dark"):
             dark = figures.png(drawing.draw())
         yield drawing, light, dark
@@ -196,10 +194,15 @@ def _verdict(verdict: Verdict) -> str:
 def _chips(findings: Findings) -> str:
     return "".join(
         f'<button type="button" class="chip" aria-pressed="true" data-approach="{escape(name)}">'
-        f'<i style="background:{figures.colour(name)}"></i>{escape(name)}</button>'
+        f'<i style="border-color:{figures.colour(name)};background:{_chip_fill(name)}"></i>'
+        f"{escape(name)}</button>"
         for name in findings.approaches
         if any(of == name for _, of in findings.plain.curves)
     )
+
+
+def _chip_fill(approach: str) -> str:
+    return figures.colour(approach) if figures.dash(approach) == "-" else "none"
 
 
 def _chart_sections(findings: Findings) -> str:
@@ -288,10 +291,10 @@ def _cell(cell: Cell) -> str:
     tag = "b" if cell.bold else "i" if cell.italic else "span"
     paper = f"<b>{escape(cell.paper)}</b>" if cell.paper_bold else escape(cell.paper)
     note = f"<small>{escape(cell.note)}</small>" if cell.note else ""
+    difference = "" if cell.difference == DASH else f" ({escape(cell.difference)})"
     return (
         f'<td><{tag} class="ours">{escape(cell.ours)}</{tag}>{note}'
-        f'<small class="paper">paper {paper}</small>'
-        f'<small class="difference">{escape(cell.difference)}</small></td>'
+        f'<small class="paper">paper {paper}{difference}</small></td>'
     )
 
 

@@ -113,7 +113,7 @@ def _paper_values(claim: Claim, sides: tuple[Side, Side]) -> str:
         else:
             score = published.average_scores(side.extended).get(key)
             shown.append(DASH if score is None else rounded(100 * score.median, 0) + " %")
-    return "in a figure only" if DASH in shown else " against ".join(shown)
+    return "shows a figure only" if DASH in shown else " against ".join(shown)
 
 
 def _with_interval(length: int, interval: tuple[int, int] | None) -> str:

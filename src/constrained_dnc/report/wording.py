@@ -7,6 +7,7 @@ from math import isfinite
 
 DASH = "\u2013"
 MINUS = "\u2212"
+NARROW_SPACE = "\u202f"
 
 
 def rounded(value: float | None, digits: int) -> str:
@@ -37,12 +38,12 @@ def float_of(text: str) -> float:
 
 
 def thousands(count: int) -> str:
-    """Digits in groups of three.
+    """Digits in groups of three that stay on one line.
 
     >>> thousands(300000)
-    '300 000'
+    '300\\u202f000'
     """
-    return f"{count:,}".replace(",", " ")
+    return f"{count:,}".replace(",", NARROW_SPACE)
 
 
 def plural(count: int, noun: str) -> str:
