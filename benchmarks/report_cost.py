@@ -22,8 +22,6 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-from synthetic import Request, write_study
-
 from constrained_dnc.analysis.embeddings import phase_states, stored_at
 from constrained_dnc.analysis.state_space import embed
 from constrained_dnc.report import published
@@ -31,6 +29,7 @@ from constrained_dnc.report.figures import wanted_embeddings
 from constrained_dnc.report.findings import Findings, find
 from constrained_dnc.report.page import build_report
 from constrained_dnc.study import query, read_study
+from synthetic import Request, write_study
 
 
 def main() -> None:
@@ -47,7 +46,10 @@ def main() -> None:
         costs["one_embedding_s"] = one_embedding(findings)
         start, cpu = time.perf_counter(), time.process_time()
         page = build_report(path)
-        costs |= {"report_s": time.perf_counter() - start, "report_cpu_s": time.process_time() - cpu}
+        costs |= {
+            "report_s": time.perf_counter() - start,
+            "report_cpu_s": time.process_time() - cpu,
+        }
         costs["page_MB"] = page.stat().st_size / 1e6
         costs["peak_GB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
         print(json.dumps(costs, indent=1))

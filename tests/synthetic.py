@@ -50,13 +50,23 @@ def write_study(path: Path, request: Request | None = None) -> Path:
             for seed in range(request.trials):
                 run_id = f"{task}-{approach}-{seed}"
                 quality = rng.normal(1.0, 0.15)
-                write_results(path, run_id, _rows(request, task, approach, seed, quality, rng))
+                rows = _rows(request, task, approach, seed, quality=quality, rng=rng)
+                write_results(path, run_id, rows)
                 if request.analysis:
-                    write_analysis(path, run_id, approach, quality, request.samples, rng)
+                    write_analysis(
+                        path,
+                        run_id,
+                        stateless=approach == "stateless-baseline",
+                        quality=quality,
+                        samples=request.samples,
+                        rng=rng,
+                    )
     return path
 
 
-def row(task: str, approach: str, seed: int, length: int, score: float, **other: object) -> dict[str, object]:
+def row(
+    task: str, approach: str, seed: int, length: int, score: float, **other: object
+) -> dict[str, object]:
     """One result row of a finished run."""
     return {
         "run_id": f"{task}-{approach}-{seed}",
@@ -81,11 +91,17 @@ def row(task: str, approach: str, seed: int, length: int, score: float, **other:
 
 
 def write_analysis(
-    path: Path, run_id: str, approach: str, quality: float, samples: int, rng: np.random.Generator
+    path: Path,
+    run_id: str,
+    *,
+    stateless: bool,
+    quality: float,
+    samples: int,
+    rng: np.random.Generator,
 ) -> None:
     """Loops for good instances, a drift for bad ones; no states without a state."""
     arrays: dict[str, np.ndarray] = {}
-    if approach != "stateless-baseline":
+    if not stateless:
         arrays |= analyse_states(_states(quality, samples, rng), encoding_steps=31)
     gate = rng.beta(*((8, 1) if quality > 1 else (2, 2)), size=(32, samples))
     gate[16:] = 1 - gate[16:]
@@ -96,7 +112,13 @@ def write_analysis(
 
 
 def _rows(
-    request: Request, task: str, approach: str, seed: int, quality: float, rng: np.random.Generator
+    request: Request,
+    task: str,
+    approach: str,
+    seed: int,
+    *,
+    quality: float,
+    rng: np.random.Generator,
 ) -> Iterator[dict[str, object]]:
     chance = {"logic": 0.52, "add": 0.5}.get(task, 0.2)
     key = (task, approach.removeprefix("lstm-").replace("peephole", "stateful-baseline"))
@@ -124,7 +146,9 @@ def _curve(lengths: np.ndarray, longest: float, chance: float) -> Float[np.ndarr
     return np.asarray(chance + (1 - chance) * fall)
 
 
-def _states(quality: float, samples: int, rng: np.random.Generator) -> Float[np.ndarray, "62 samples 128"]:
+def _states(
+    quality: float, samples: int, rng: np.random.Generator
+) -> Float[np.ndarray, "62 samples 128"]:
     """Between five clusters if the instance is good, along a line if not."""
     centres = rng.normal(size=(5, 128))
     visits = centres[rng.integers(5, size=(62, samples))]

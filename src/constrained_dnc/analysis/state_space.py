@@ -22,9 +22,9 @@ def analyse_states(
     reduced, explained = reduce_states(cell_states)
     return {
         "states": reduced,
-        "explained_variance": np.float64(explained),
-        "curvature": np.float64(curvature(reduced)),
-        "encoding_steps": np.int64(encoding_steps),
+        "explained_variance": np.array(explained),
+        "curvature": np.array(curvature(reduced)),
+        "encoding_steps": np.array(encoding_steps),
     }
 
 
@@ -62,12 +62,16 @@ def curvature(states: Float[np.ndarray, "time batch dimensions"]) -> float:
 
 def split_phases(
     states: Float[np.ndarray, "time batch dimensions"], encoding_steps: int
-) -> tuple[Float[np.ndarray, "encoding batch dimensions"], Float[np.ndarray, "decoding batch dimensions"]]:
+) -> tuple[
+    Float[np.ndarray, "encoding batch dimensions"], Float[np.ndarray, "decoding batch dimensions"]
+]:
     """The states up to and including the end-of-input flag, and those after it."""
     return states[:encoding_steps], states[encoding_steps:]
 
 
-def embed(states: Float[np.ndarray, "time batch dimensions"]) -> Float32[np.ndarray, "time batch 2"]:
+def embed(
+    states: Float[np.ndarray, "time batch dimensions"],
+) -> Float32[np.ndarray, "time batch 2"]:
     """t-SNE of all states of one phase to the plane, always the same for the same states.
 
     Perplexity 50, less when there are too few states for it; random initialisation.

@@ -1,6 +1,7 @@
 """The figures of the paper, drawn from a study: one function per figure.
 
-Every function returns a Matplotlib figure; call it inside `theme("light")` or `theme("dark")`.
+Every function returns a Matplotlib figure. Draw and save it inside `style()`; `darken` makes it fit
+a dark page.
 """
 
 from __future__ import annotations
@@ -9,13 +10,15 @@ import io
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
-from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.colors import LinearSegmentedColormap, is_color_like, to_hex, to_rgba
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
@@ -40,10 +43,8 @@ COLOURS = {
 }
 OTHER_COLOURS = ("#8C8C8C", "#A6761D", "#7570B3", "#66A61E")
 PHASE_COLOURS = {"encoding": "#0072B2", "decoding": "#E69F00"}
-THEMES = {
-    "light": {"ink": "#1d2328", "faint": "#c9ced3", "paper": "#ffffff", "panel": "#ffffff"},
-    "dark": {"ink": "#e3e7ea", "faint": "#4a525a", "paper": "#1b2025", "panel": "#20262c"},
-}
+LIGHT = {"ink": "#1d2328", "faint": "#c9ced3", "ground": "#ffffff"}
+DARK = {"ink": "#e3e7ea", "faint": "#4a525a", "ground": "#1b2025"}
 # From dark to light with time; both ends stand out from either background.
 TIME_COLOURS = LinearSegmentedColormap.from_list(
     "time", ["#3b0f70", "#8c2981", "#de4968", "#fe9f6d", "#f5d08f"]
@@ -75,37 +76,45 @@ def colour(approach: str) -> str:
 
 
 def dash(approach: str) -> str:
-    """Dashed for the vanilla LSTM with a constraint, which shares its colour with the peephole's."""
+    """Dashed for a vanilla LSTM with a constraint, whose colour is that of the constraint."""
     return "--" if approach in published.VANILLA else "-"
 
 
 @contextmanager
-def theme(name: str) -> Iterator[None]:
+def style() -> Iterator[None]:
     """Colours and sizes for the figures drawn and saved inside."""
-    tone = THEMES[name]
-    settings = {
-        "axes.edgecolor": tone["faint"],
-        "axes.facecolor": tone["panel"],
+    settings: dict[Any, object] = {
+        "axes.edgecolor": LIGHT["faint"],
+        "axes.facecolor": LIGHT["ground"],
         "axes.grid": False,
-        "axes.labelcolor": tone["ink"],
+        "axes.labelcolor": LIGHT["ink"],
         "axes.spines.right": False,
         "axes.spines.top": False,
-        "axes.titlecolor": tone["ink"],
+        "axes.titlecolor": LIGHT["ink"],
         "axes.titlesize": 10,
         "axes.titleweight": "bold",
-        "figure.facecolor": tone["paper"],
+        "figure.facecolor": LIGHT["ground"],
         "font.size": 9,
-        "grid.color": tone["faint"],
+        "grid.color": LIGHT["faint"],
         "legend.frameon": False,
-        "savefig.facecolor": tone["paper"],
         "svg.fonttype": "none",
         "svg.hashsalt": "constrained-dnc",
-        "text.color": tone["ink"],
-        "xtick.color": tone["ink"],
-        "ytick.color": tone["ink"],
+        "text.color": LIGHT["ink"],
+        "xtick.color": LIGHT["ink"],
+        "ytick.color": LIGHT["ink"],
     }
     with mpl.rc_context(settings):
         yield
+
+
+def darken(figure: Figure) -> None:
+    """Exchange ink, lines and ground for their dark counterparts; data keep their colours."""
+    exchange = {LIGHT[name]: DARK[name] for name in LIGHT}
+    for artist in figure.findobj():
+        for part in ("color", "facecolor", "edgecolor"):
+            shade: Any = getattr(artist, f"get_{part}", lambda: None)()
+            if is_color_like(shade) and to_hex(shade) in exchange:
+                artist.set(**{part: to_rgba(exchange[to_hex(shade)], to_rgba(shade)[3])})
 
 
 def all_drawings(findings: Findings) -> list[Drawing]:
@@ -161,7 +170,7 @@ def _trajectory_drawings(findings: Findings) -> list[Drawing]:
             "t-SNE of the cell states at length 30 (reduced by PCA to 20 dimensions): the three "
             "best and the three worst trials per approach, all samples overlaid; dots are states, "
             "lines are transitions, from dark to light with time.",
-            lambda task=task, phase=phase: state_trajectories(findings, task, phase),
+            partial(state_trajectories, findings, task, phase),
         )
         for task in findings.tasks
         if task in findings.instances
@@ -176,7 +185,7 @@ def _mode_drawings(findings: Findings) -> list[Drawing]:
             f"{MODE_NAMES[mode][0].capitalize()}s, {task}",
             f"Histograms at length 15 ({MODE_NAMES[mode][1]}): the three best and the three worst "
             "trials per approach.",
-            lambda task=task, mode=mode: memory_modes(findings, task, mode),
+            partial(memory_modes, findings, task, mode),
         )
         for task in findings.tasks
         if _rows_with(findings, task, "write_mode_encoding")
@@ -272,7 +281,9 @@ def state_trajectories(findings: Findings, task: str, phase: str) -> Figure:
             path = embedding(findings.study, run_id, phase)
             if path is not None:
                 _draw_paths(panel, path)
-            panel.set_title(f"{100 * scores[run_id]:.0f} %", fontsize=7.5, fontweight="normal", pad=2)
+            panel.set_title(
+                f"{100 * scores[run_id]:.0f} %", fontsize=7.5, fontweight="normal", pad=2
+            )
     return figure
 
 
@@ -288,16 +299,16 @@ def memory_modes(findings: Findings, task: str, mode: str) -> Figure:
                 key = f"{mode}_mode_{phase}"
                 for counts in findings.study.analysis(run_id, key).values():
                     share = counts / max(counts.sum(), 1)
-                    panel.stairs(share, edges, fill=True, alpha=0.55, color=PHASE_COLOURS[phase])
-                    panel.stairs(share, edges, lw=0.9, color=PHASE_COLOURS[phase], label=phase)
+                    shade = PHASE_COLOURS[phase]
+                    panel.stairs(share, edges, fill=True, fc=(shade, 0.55), ec=shade, lw=0.9)
             panel.set_xlim(0, 1)
-            panel.set_title(f"{100 * scores[run_id]:.0f} %", fontsize=7.5, fontweight="normal", pad=2)
+            panel.set_title(
+                f"{100 * scores[run_id]:.0f} %", fontsize=7.5, fontweight="normal", pad=2
+            )
             if row == len(approaches) - 1:
                 panel.set_xticks([0, 1], ["0", "1"], fontsize=7)
     figure.supxlabel(MODE_NAMES[mode][1], fontsize=9, y=0.06 / figure.get_figheight(), va="bottom")
-    handles = [
-        Patch(color=PHASE_COLOURS[phase], alpha=0.75, label=phase) for phase in PHASES
-    ]
+    handles = [Patch(color=PHASE_COLOURS[phase], alpha=0.75, label=phase) for phase in PHASES]
     figure.legend(handles=handles, loc="upper right", ncols=2, borderaxespad=0.1)
     return figure
 
@@ -320,7 +331,9 @@ def png(figure: Figure) -> bytes:
 def _smaller(image: bytes) -> bytes:
     """The same PNG in 64 colours: enough, and a third of the size."""
     file = io.BytesIO()
-    Image.open(io.BytesIO(image)).convert("RGB").quantize(64).save(file, format="png")
+    Image.open(io.BytesIO(image)).convert("RGB").quantize(64, Image.Quantize.FASTOCTREE).save(
+        file, format="png"
+    )
     return file.getvalue()
 
 
@@ -435,7 +448,9 @@ def _draw_paths(panel: Axes, path: np.ndarray) -> None:
         LineCollection(list(steps), colors=TIME_COLOURS(when), lw=0.35, alpha=0.55, rasterized=True)
     )
     dots = path.reshape(-1, 2)
-    panel.scatter(*dots.T, s=1.6, color=COLOURS["reg"], lw=0, zorder=3, rasterized=True)
+    panel.scatter(
+        dots[:, 0], dots[:, 1], s=1.6, color=COLOURS["reg"], lw=0, zorder=3, rasterized=True
+    )
     panel.margins(0.04)
     for spine in panel.spines.values():
         spine.set_visible(True)

@@ -114,10 +114,11 @@ def compose(findings: Findings, found: Sequence[Table], images: Sequence[Image])
 def _draw_all(findings: Findings, directory: Path, tell: Progress) -> Iterable[Image]:
     drawings = figures.all_drawings(findings)
     for done, drawing in enumerate(drawings, start=1):
-        with figures.theme("light"):
-            light = figures.save(drawing.draw(), directory, drawing.name)
-        with figures.theme("dark"):
-            dark = figures.png(drawing.draw())
+        with figures.style():
+            figure = drawing.draw()
+            light = figures.save(figure, directory, drawing.name)
+            figures.darken(figure)
+            dark = figures.png(figure)
         yield drawing, light, dark
         tell("figures", done, len(drawings))
 
@@ -142,7 +143,8 @@ def _facts(findings: Findings) -> str:
         "approaches": ", ".join(findings.approaches) or DASH,
         "runs": f"{len(study.runs)} with results, {planned} asked for",
         "trials": f"{request['trials']} per task and approach (paper: {published.TRIALS})",
-        "iterations": f"{thousands(findings.iterations)} (paper: {thousands(published.ITERATIONS)})",
+        "iterations": thousands(findings.iterations)
+        + f" (paper: {thousands(published.ITERATIONS)})",
         "slots": str(study.memory_size)
         + (f", extended to {study.extended_memory_size}" if study.extended_memory_size else ""),
         "selection": " and ".join(map(_selection, study.selections)) or DASH,

@@ -105,7 +105,9 @@ def max_length_table(
     paper = published.max_lengths(extended)
     rows, records = [], []
     for task in tasks:
-        best = _largest(longest[task, name].length for name in approaches if (task, name) in longest)
+        best = _largest(
+            longest[task, name].length for name in approaches if (task, name) in longest
+        )
         paper_best = _largest(paper[task, name] for name in approaches if (task, name) in paper)
         cells = []
         for name in approaches:
@@ -220,7 +222,7 @@ def average_table(
         "Average scores with extended memory" if extended else "Average scores",
         f"Score of a trial in percent (hit rate for search, else accuracy), averaged over the "
         f"lengths 2 to {up_to}; over trials: median, maximum, mean and standard deviation (divisor "
-        "n − 1). The largest median is bold, the largest mean italic.".replace("−", MINUS),
+        f"n {MINUS} 1). The largest median is bold, the largest mean italic.",
         tuple(approaches),
         tuple(rows),
         tuple(records),
