@@ -20,7 +20,7 @@ from jaxtyping import Float
 from constrained_dnc.analysis import statistics
 from constrained_dnc.report import published
 from constrained_dnc.report.findings import Findings, Longest, evaluate
-from constrained_dnc.report.wording import DASH, MINUS, rounded, signed
+from constrained_dnc.report.wording import DASH, MINUS, Number, rounded, signed
 
 STATISTICS = ("median", "max", "mean", "sd")
 Key = tuple[str, str]
@@ -408,7 +408,7 @@ def _p_cell(ours: float | None, paper: float | None) -> Cell:
     )
 
 
-def _worded(ours: float | None, paper: float | None, digits: int) -> tuple[str, str, str]:
+def _worded(ours: Number | None, paper: Number | None, digits: int) -> tuple[str, str, str]:
     return (
         rounded(ours, digits),
         rounded(paper, digits),
@@ -416,15 +416,17 @@ def _worded(ours: float | None, paper: float | None, digits: int) -> tuple[str, 
     )
 
 
-def _difference(ours: float | None, paper: float | None) -> float | None:
-    return None if _absent(ours) or _absent(paper) else ours - paper  # type: ignore[operator]
+def _difference(ours: Number | None, paper: Number | None) -> Number | None:
+    if ours is None or paper is None or isnan(ours) or isnan(paper):
+        return None
+    return ours - paper
 
 
 def _absent(value: object) -> bool:
     return value is None or (isinstance(value, float) and isnan(value))
 
 
-def _largest(values: Iterable[float]) -> float:
+def _largest(values: Iterable[Number]) -> Number:
     return max((value for value in values if not isnan(value)), default=0)
 
 

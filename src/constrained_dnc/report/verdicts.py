@@ -11,7 +11,15 @@ from constrained_dnc.analysis.statistics import THRESHOLD
 from constrained_dnc.report import published
 from constrained_dnc.report.findings import Findings
 from constrained_dnc.report.published import Claim, Side
-from constrained_dnc.report.wording import DASH, float_of, plural, rounded, signed, thousands
+from constrained_dnc.report.wording import (
+    DASH,
+    Number,
+    float_of,
+    plural,
+    rounded,
+    signed,
+    thousands,
+)
 
 ALIKE = 0.2  # values within a fifth of the larger one count as alike
 
@@ -50,7 +58,7 @@ def judge_all(findings: Findings) -> list[Verdict]:
     ]
 
 
-def compare(relation: str, first: float, second: float) -> tuple[str, bool | None]:
+def compare(relation: str, first: Number, second: Number) -> tuple[str, bool | None]:
     """The word for what was found, and whether it is what the paper found.
 
     >>> compare("above", 31, 22)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from decimal import ROUND_HALF_UP, Decimal
 from math import isfinite
 
+Number = float | int
+
 DASH = "\u2013"
 MINUS = "\u2212"
 NARROW_SPACE = "\u202f"
 
 
-def rounded(value: float | None, digits: int) -> str:
+def rounded(value: Number | None, digits: int) -> str:
     """Halves go up, as in the paper's tables; a dash for no value.
 
     >>> rounded(46 / 40, 1)
@@ -18,17 +20,17 @@ def rounded(value: float | None, digits: int) -> str:
     """
     if value is None or not isfinite(value):
         return DASH
-    text = str(Decimal(repr(value)).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP))
+    text = str(Decimal(repr(float(value))).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP))
     return text.removeprefix("-") if float(text) == 0 else text.replace("-", MINUS)
 
 
-def signed(value: float | None, digits: int) -> str:
+def signed(value: Number | None, digits: int) -> str:
     """As `rounded`, with a plus sign where there is one.
 
     >>> signed(3, 0), signed(0.41, 2), signed(0.0, 1)
     ('+3', '+0.41', '0.0')
     """
-    text = rounded(None if value is None else float(value), digits)
+    text = rounded(value, digits)
     return "+" + text if value is not None and value > 0 and float_of(text) > 0 else text
 
 
