@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
 
-.PHONY: setup demo test test-all lint format bench lock clean
+.PHONY: setup browser demo test test-all lint format bench lock clean
 
 setup: $(READY)
 
@@ -18,6 +18,11 @@ $(READY): requirements.lock pyproject.toml
 
 demo: setup
 	$(BIN)/cdnc tour
+
+# The report's page is tested in a real browser; without one these tests are skipped, but not in CI.
+browser:
+	command -v chromium && command -v chromedriver || \
+	  { apt-get update --quiet && apt-get install --quiet --yes chromium chromium-driver; }
 
 lint: setup
 	$(BIN)/ruff format --check

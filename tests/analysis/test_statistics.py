@@ -38,7 +38,7 @@ def test_interval_agrees_with_scipys_bootstrap() -> None:
 
     def longest(trials: np.ndarray, axis: int = -1) -> np.ndarray:
         medians = np.median(scores[trials.astype(int)], axis=axis if axis >= 0 else -2)
-        return np.max(np.where(medians >= 0.95, LENGTHS, 0.0), axis=-1)
+        return np.asarray(np.max(np.where(medians >= 0.95, LENGTHS, 0.0), axis=-1))
 
     theirs = stats.bootstrap(
         (np.arange(10),), longest, method="percentile", vectorized=True, n_resamples=9999, rng=1
