@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
 
-.PHONY: setup demo test test-all lint format bench lock clean
+.PHONY: setup browser demo test test-all lint format bench lock clean
 
 setup: $(READY)
 
@@ -18,6 +18,11 @@ $(READY): requirements.lock pyproject.toml
 
 demo: setup
 	$(BIN)/cdnc tour
+
+# The report's page is tested in a real browser; without one these tests are skipped, but not in CI.
+browser:
+	command -v chromium && command -v chromedriver || \
+	  { apt-get update --quiet && apt-get install --quiet --yes chromium chromium-driver; }
 
 lint: setup
 	$(BIN)/ruff format --check
@@ -36,8 +41,9 @@ test-all: lint
 
 # Renew the exact versions after a change of the ranges in pyproject.toml.
 lock: setup
-	$(BIN)/uv pip compile --universal --python-version 3.11 --extra dev --group build \
-	  --no-header --no-annotate --output-file requirements.lock pyproject.toml
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --extra dev --extra build \
+	  --no-header --no-annotate --no-emit-index-url --output-file requirements.lock pyproject.toml
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .mypy_cache .hypothesis

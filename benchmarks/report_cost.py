@@ -1,0 +1,80 @@
+"""The cost of a report on a full study: 7 tasks, 5 approaches, 10 trials, all lengths.
+
+    python benchmarks/report_cost.py
+
+The results are made up (tests/synthetic.py). A study embeds each run as soon as it is analysed,
+so the report finds the t-SNE embeddings stored; here the first two principal components stand in
+for them, and the cost of one real embedding is measured on its own.
+
+Last numbers: see docs/report.md.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from constrained_dnc.analysis.embeddings import phase_states, stored_at
+from constrained_dnc.analysis.state_space import embed
+from constrained_dnc.report import published
+from constrained_dnc.report.figures import wanted_embeddings
+from constrained_dnc.report.findings import Findings, find
+from constrained_dnc.report.page import build_report
+from constrained_dnc.study import query, read_study
+from synthetic import Request, write_study
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        path = write_study(Path(directory) / "full", Request(tasks=published.TASKS, trials=10))
+        costs: dict[str, object] = {}
+        start = time.perf_counter()
+        rows = query(path, "SELECT count(*) AS rows FROM results").to_pydict()["rows"][0]
+        costs |= {"rows": rows, "query_s": time.perf_counter() - start}
+        start = time.perf_counter()
+        findings = find(read_study(path))
+        costs["statistics_s"] = time.perf_counter() - start
+        costs["embeddings"] = store_stand_ins(findings)
+        costs["one_embedding_s"] = one_embedding(findings)
+        start, cpu = time.perf_counter(), time.process_time()
+        page = build_report(path)
+        costs |= {
+            "report_s": time.perf_counter() - start,
+            "report_cpu_s": time.process_time() - cpu,
+        }
+        costs["page_MB"] = page.stat().st_size / 1e6
+        costs["peak_GB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+        print(json.dumps(costs, indent=1))
+
+
+def store_stand_ins(findings: Findings) -> int:
+    wanted = wanted_embeddings(findings)
+    for run_id, phase in wanted:
+        states = phase_states(findings.study, run_id, phase)
+        if states is not None:
+            path = stored_at(findings.study, states)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            np.save(path, states[..., :2], allow_pickle=False)
+    return len(wanted)
+
+
+def one_embedding(findings: Findings) -> float:
+    states = phase_states(findings.study, *wanted_embeddings(findings)[0])
+    if states is None:
+        raise RuntimeError("the made-up study has no states")
+    start = time.perf_counter()
+    with threadpool_limits(1):
+        embed(states)
+    return time.perf_counter() - start
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+"""t-SNE embeddings of a study's runs, each computed once and kept in the study directory.
+
+One embedding of 64 samples of length 30 takes about 13 s of one core, those of a full study an
+hour: call `embed_run` when a run has been analysed, and a report finds them ready.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import sklearn
+from jaxtyping import Float, Float32
+from threadpoolctl import threadpool_limits
+
+from constrained_dnc.analysis.state_space import embed, split_phases
+from constrained_dnc.study import Study
+
+PHASES = ("encoding", "decoding")
+FEWEST_STATES = 4  # of one phase; a path of fewer is not a picture
+
+
+def embed_run(study: Study, run_id: str, phases: Sequence[str] = PHASES) -> None:
+    """Make sure that the embeddings of a run are there."""
+    for phase in phases:
+        embedding(study, run_id, phase)
+
+
+def embedding(study: Study, run_id: str, phase: str) -> Float32[np.ndarray, "time batch 2"] | None:
+    """The embedded states of a run in one phase; None for a run without states."""
+    states = phase_states(study, run_id, phase)
+    if states is None:
+        return None
+    path = stored_at(study, states)
+    if path.exists():
+        stored: Float32[np.ndarray, "time batch 2"] = np.load(path, allow_pickle=False)
+        return stored
+    embedded = embed(states)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_suffix(f".{os.getpid()}.writing")
+    with temporary.open("wb") as file:
+        np.save(file, embedded, allow_pickle=False)
+    temporary.replace(path)
+    return embedded
+
+
+def embed_all(
+    study: Study,
+    wanted: Iterable[tuple[str, str]],
+    progress: Callable[[str, int, int], None],
+) -> None:
+    """Compute what is missing of the wanted (run id, phase), one per core side by side."""
+    pairs = list(wanted)
+    # Threads suffice: the gradient runs outside the interpreter lock. One core each is fastest.
+    with threadpool_limits(1), ThreadPoolExecutor(os.cpu_count()) as pool:
+        for done, _ in enumerate(pool.map(lambda pair: embedding(study, *pair), pairs), start=1):
+            progress("t-SNE", done, len(pairs))
+
+
+def phase_states(
+    study: Study, run_id: str, phase: str
+) -> Float[np.ndarray, "time batch dimensions"] | None:
+    """The reduced states of a run in one phase; None if there are too few to draw."""
+    arrays = study.analysis(run_id, "states", "encoding_steps")
+    if "states" not in arrays:
+        return None
+    states = split_phases(arrays["states"], int(arrays["encoding_steps"]))[PHASES.index(phase)]
+    return states if len(states) >= 2 and states[..., 0].size >= FEWEST_STATES else None
+
+
+def stored_at(study: Study, states: Float[np.ndarray, "time batch dimensions"]) -> Path:
+    """Where the embedding of these states is kept: same states, same library, same file."""
+    digest = hashlib.sha256(f"{sklearn.__version__} {states.shape} {states.dtype}".encode())
+    digest.update(np.ascontiguousarray(states).tobytes())
+    return study.path / "analysis" / "embeddings" / f"{digest.hexdigest()[:32]}.npy"

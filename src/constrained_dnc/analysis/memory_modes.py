@@ -1,0 +1,36 @@
+"""How the memory is addressed: histograms of the write and read modes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from jaxtyping import Float, Int
+
+BINS = 20
+CONTENT = 2  # order of the read modes: backward, forward, content
+
+
+def analyse_modes(
+    allocation_gate: Float[np.ndarray, "time batch"],
+    read_modes: Float[np.ndarray, "time batch reads 3"],
+    encoding_steps: int,
+) -> Mapping[str, Int[np.ndarray, "bins"]]:
+    """Histograms of both modes in both phases, by the names they are stored under.
+
+    Write mode: the allocation gate, 0 = by content, 1 = a newly allocated slot. Read mode: the
+    content component, 0 = sequential, 1 = by content, over all read heads.
+    """
+    modes = {"write_mode": allocation_gate, "read_mode": read_modes[..., CONTENT]}
+    phases = {"encoding": slice(None, encoding_steps), "decoding": slice(encoding_steps, None)}
+    return {
+        f"{mode}_{phase}": histogram(values[steps])
+        for mode, values in modes.items()
+        for phase, steps in phases.items()
+    }
+
+
+def histogram(values: Float[np.ndarray, "..."]) -> Int[np.ndarray, "bins"]:
+    """Counts in 20 equal bins on [0, 1]."""
+    counts, _ = np.histogram(values, bins=BINS, range=(0.0, 1.0))
+    return counts

@@ -1,0 +1,222 @@
+"""The statistics of the paper's tables, from scores of trials."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import comb
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy import stats
+
+THRESHOLD = 0.95
+SIGNIFICANCE = 0.05
+PAPER_TRIALS = 10
+TRAINING_LENGTHS = (5, 15)
+AVERAGE_UP_TO = 45
+AVERAGE_UP_TO_EXTENDED = 450
+CONSTRAINED = ("compr", "reg", "compr+reg")
+BASELINE = "stateful-baseline"
+
+
+def max_length(
+    scores: Float[np.ndarray, "trials lengths"], lengths: Int[np.ndarray, "lengths"]
+) -> int:
+    """The longest length whose median over trials is at least 95 %, 0 if there is none.
+
+    Shorter lengths may fail: it is the longest length, not the first crossing. A length that a
+    trial was not evaluated at (NaN) does not count.
+
+    >>> max_length(np.array([[1.0, 0.5, 0.96, 0.2]]), np.array([2, 3, 4, 5]))
+    4
+    """
+    return int(np.max(lengths[np.median(scores, axis=0) >= THRESHOLD], initial=0))
+
+
+def max_length_interval(
+    scores: Float[np.ndarray, "trials lengths"],
+    lengths: Int[np.ndarray, "lengths"],
+    resamples: int = 2000,
+    confidence: float = 0.95,
+) -> tuple[int, int] | None:
+    """Percentile bootstrap over trials, with a fixed seed; None for a single trial."""
+    trials = len(scores)
+    if trials < 2:
+        return None
+    drawn = np.random.default_rng(0).integers(trials, size=(resamples, trials))
+    # The order of the drawn trials does not matter: few of the draws are different.
+    different, count = np.unique(np.sort(drawn, axis=1), axis=0, return_counts=True)
+    passes = np.median(scores[different], axis=1) >= THRESHOLD
+    longest = np.max(np.where(passes, lengths, 0), axis=1, initial=0)
+    tail = (1 - confidence) / 2
+    ends = np.quantile(np.repeat(longest, count), [tail, 1 - tail], method="inverted_cdf")
+    return int(ends[0]), int(ends[1])
+
+
+def factor(max_lengths: Mapping[str, int], baseline: int | None) -> float | None:
+    """Longest of the constrained approaches over the stateful baseline's without extension.
+
+    None where nothing can be divided: no such run, or one of the two lengths is 0.
+
+    >>> factor({"compr": 45, "reg": 46, "compr+reg": 46}, 23)
+    2.0
+    """
+    best = max((max_lengths[name] for name in CONSTRAINED if name in max_lengths), default=0)
+    return best / baseline if best and baseline else None
+
+
+def average_scores(
+    scores: Float[np.ndarray, "trials lengths"], lengths: Int[np.ndarray, "lengths"], up_to: int
+) -> Float[np.ndarray, "trials"]:
+    """Each trial's mean score over the lengths 2 to `up_to`."""
+    chosen = scores[:, (lengths >= 2) & (lengths <= up_to)]
+    return np.array([_mean(trial) for trial in chosen])
+
+
+def training_score(
+    scores: Float[np.ndarray, "trials lengths"], lengths: Int[np.ndarray, "lengths"]
+) -> float:
+    """Median over trials of the mean score at the training lengths 5 to 15."""
+    first, last = TRAINING_LENGTHS
+    chosen = scores[:, (lengths >= first) & (lengths <= last)]
+    return float(np.median([_mean(trial) for trial in chosen]))
+
+
+@dataclass(frozen=True)
+class Description:
+    """What the paper's tables say about the average scores of the trials of an approach."""
+
+    median: float
+    max: float
+    mean: float
+    sd: float
+
+
+def describe(values: Float[np.ndarray, "trials"]) -> Description:
+    """Median, maximum, mean and sample SD (divisor n - 1; NaN for a single trial)."""
+    sd = float(np.std(values, ddof=1)) if len(values) > 1 else float("nan")
+    return Description(float(np.median(values)), float(np.max(values)), float(np.mean(values)), sd)
+
+
+@dataclass(frozen=True)
+class PairTest:
+    """A two-sided Mann-Whitney U test between the trials of two approaches on a task."""
+
+    task: str
+    first: str
+    second: str
+    trials: tuple[int, int]
+    p: float
+    p_adjusted: float
+
+
+def pairwise_tests(
+    averages: Mapping[tuple[str, str], Float[np.ndarray, "..."]],
+    tasks: Sequence[str],
+    pairs: Iterable[tuple[str, str]],
+) -> list[PairTest]:
+    """Test the pairs of approaches on every task where both were run.
+
+    Exact for at most eight trials without ties, else by normal approximation. The adjustment is
+    Benjamini-Hochberg over all the tests returned.
+    """
+    wanted = list(pairs)
+    cases = [
+        (task, *pair)
+        for task in tasks
+        for pair in wanted
+        if all((task, approach) in averages for approach in pair)
+    ]
+    samples = [(averages[task, first], averages[task, second]) for task, first, second in cases]
+    p = np.array([stats.mannwhitneyu(a, b, alternative="two-sided").pvalue for a, b in samples])
+    return [
+        PairTest(*case, (len(a), len(b)), float(raw), float(adjusted))
+        for case, (a, b), raw, adjusted in zip(cases, samples, p, adjust(p), strict=True)
+    ]
+
+
+def all_pairs(approaches: Sequence[str]) -> list[tuple[str, str]]:
+    """Every two approaches, in the paper's order: ten pairs for its five.
+
+    >>> all_pairs(["a", "b", "c"])
+    [('a', 'b'), ('a', 'c'), ('b', 'c')]
+    """
+    return list(combinations(approaches, 2))
+
+
+def adjust(p: Float[np.ndarray, "tests"]) -> Float[np.ndarray, "tests"]:
+    """Benjamini-Hochberg adjusted p-values; a NaN was no test and stays NaN."""
+    adjusted = np.full(p.shape, np.nan)
+    tested = ~np.isnan(p)
+    if tested.any():
+        adjusted[tested] = stats.false_discovery_control(p[tested], method="bh")
+    return adjusted
+
+
+def smallest_p(first_trials: int, second_trials: int) -> float:
+    """The smallest two-sided p an exact Mann-Whitney U test can give with so many trials.
+
+    >>> smallest_p(3, 3)
+    0.1
+    """
+    return min(1.0, 2 / comb(first_trials + second_trials, first_trials))
+
+
+def few_trials_warning(tests: Iterable[PairTest]) -> str | None:
+    """A sentence for the reader when there are fewer trials than the paper's."""
+    counts = [test.trials for test in tests]
+    if not counts or min(min(pair) for pair in counts) >= PAPER_TRIALS:
+        return None
+    fewest, most = min(counts, key=min), max(counts, key=min)
+    least = smallest_p(*most)
+    sizes = f"{most[0]} against {most[1]} trials"
+    if least > SIGNIFICANCE:
+        meaning = "no difference can be significant, whatever the scores are"
+    elif smallest_p(*fewest) > SIGNIFICANCE:
+        meaning = f"pairs with as few as {min(fewest)} trials on a side can never be significant"
+    else:
+        meaning = "only a very large difference can be significant after the adjustment"
+    return (
+        f"Too few trials for these tests to say much: with {sizes} the smallest p an exact "
+        f"two-sided test can give is {least:.2g}, so {meaning}. The paper had {PAPER_TRIALS}."
+    )
+
+
+@dataclass(frozen=True)
+class Correlation:
+    """Kendall's tau between the curvature and the average score of a task's instances."""
+
+    task: str
+    instances: int
+    tau: float
+    p: float
+    p_adjusted: float
+
+
+def correlations(
+    samples: Mapping[str, tuple[Float[np.ndarray, "instances"], Float[np.ndarray, "instances"]]],
+) -> list[Correlation]:
+    """Kendall's tau per task (p by normal approximation), adjusted over the tasks."""
+    results = [_kendall(curvature, score) for curvature, score in samples.values()]
+    adjusted = adjust(np.array([p for _, p in results]))
+    return [
+        Correlation(task, len(samples[task][0]), tau, p, float(p_adjusted))
+        for task, (tau, p), p_adjusted in zip(samples, results, adjusted, strict=True)
+    ]
+
+
+def _kendall(
+    curvature: Float[np.ndarray, "instances"], score: Float[np.ndarray, "instances"]
+) -> tuple[float, float]:
+    if len(curvature) < 3:  # two points always lie on a line
+        return float("nan"), float("nan")
+    result = stats.kendalltau(curvature, score, method="asymptotic")
+    return float(result.statistic), float(result.pvalue)
+
+
+def _mean(trial: Float[np.ndarray, "lengths"]) -> float:
+    """Mean over the lengths a trial was evaluated at, NaN if none."""
+    present = trial[~np.isnan(trial)]
+    return float(present.mean()) if len(present) else float("nan")

@@ -1,0 +1,130 @@
+"""The paper's numbers and claims, as data."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+from constrained_dnc.analysis.statistics import Description
+
+TASKS = ("sort", "copy", "differentiation", "shift", "add", "logic", "search")
+APPROACHES = ("stateful-baseline", "stateless-baseline", "compr", "reg", "compr+reg")
+VANILLA = ("lstm-compr", "lstm-reg", "lstm-compr+reg")
+SUPPLEMENT_C = ("peephole", *VANILLA)
+ENCODING_ONLY = ("search", "logic")  # tasks whose decoding phase the paper leaves out of t-SNE
+ITERATIONS = 300_000
+TRIALS = 10
+TITLE = (
+    "State-Space Constraints Can Improve the Generalisation of the Differentiable Neural Computer "
+    "to Input Sequences With Unseen Length"
+)
+
+# The approach printed bold in the paper's tables of average scores. It is decided by values before
+# rounding, so it cannot be recovered from the printed medians where these are equal.
+BOLD_MEDIANS = {
+    False: {
+        "sort": "compr+reg",
+        "copy": "stateless-baseline",
+        "differentiation": "compr+reg",
+        "shift": "reg",
+        "add": "compr",
+        "logic": "stateful-baseline",
+        "search": "stateful-baseline",
+    },
+    True: {
+        "sort": "compr",
+        "copy": "compr+reg",
+        "differentiation": "compr+reg",
+        "shift": "stateful-baseline",
+        "add": "compr+reg",
+        "logic": "stateful-baseline",
+        "search": "stateful-baseline",
+    },
+}
+
+
+@cache
+def max_lengths(extended: bool) -> dict[tuple[str, str], int]:
+    """Maximum length by (task, approach)."""
+    rows = _rows("max_length", extended)
+    return {(row["task"], row["approach"]): int(row["max_length"]) for row in rows}
+
+
+@cache
+def average_scores(extended: bool) -> dict[tuple[str, str], Description]:
+    """Average scores by (task, approach), as shares of 1."""
+    return {
+        (row["task"], row["approach"]): Description(
+            *(float(row[name]) / 100 for name in ("median", "max", "mean", "sd"))
+        )
+        for row in _rows("average_score", extended)
+    }
+
+
+@cache
+def pairwise_p(extended: bool) -> dict[tuple[str, str, str], float]:
+    """Adjusted p by (task, approach, approach)."""
+    return {
+        (row["task"], row["approach_a"], row["approach_b"]): float(row["p_adjusted"])
+        for row in _rows("pairwise_p", extended)
+    }
+
+
+@cache
+def curvature_correlations() -> dict[str, tuple[float, float]]:
+    """Kendall's tau and adjusted p by task."""
+    rows = _rows("curvature_correlation", False)
+    return {row["task"]: (float(row["kendall_tau"]), float(row["p_adjusted"])) for row in rows}
+
+
+def _rows(table: str, extended: bool) -> list[dict[str, str]]:
+    name = f"{table}_extended_memory.csv" if extended else f"{table}.csv"
+    text = resources.files(__package__).joinpath("published_values", name).read_text("utf-8")
+    return list(csv.DictReader(text.splitlines()))
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of a comparison: an approach, with or without extended memory."""
+
+    approach: str
+    extended: bool
+
+
+@dataclass(frozen=True)
+class Claim:
+    """The paper says that on a task the first side stands in a relation to the second.
+
+    measure: "maximum length", "average score" or "correlation". relation: "above", "below" or
+    "alike". A correlation has no sides: the relation is that of Kendall's tau to zero.
+    """
+
+    topic: str
+    text: str
+    task: str
+    measure: str
+    relation: str
+    sides: tuple[Side, Side] | None
+
+
+@cache
+def claims() -> tuple[Claim, ...]:
+    """The main claims of the paper's abstract and results, in reading order."""
+    return tuple(
+        Claim(
+            row["topic"],
+            row["text"],
+            row["task"],
+            row["measure"],
+            row["relation"],
+            (_side(row["first"]), _side(row["second"])) if row["first"] else None,
+        )
+        for row in _rows("claims", False)
+    )
+
+
+def _side(text: str) -> Side:
+    approach, _, extended = text.partition(" ")
+    return Side(approach, bool(extended))

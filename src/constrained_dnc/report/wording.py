@@ -1,0 +1,57 @@
+"""Numbers as the report prints them."""
+
+from __future__ import annotations
+
+from decimal import ROUND_HALF_UP, Decimal
+from math import isfinite
+
+Number = float | int
+
+DASH = "\u2013"
+MINUS = "\u2212"
+NARROW_SPACE = "\u202f"
+
+
+def rounded(value: Number | None, digits: int) -> str:
+    """Halves go up, as in the paper's tables; a dash for no value.
+
+    >>> rounded(46 / 40, 1)
+    '1.2'
+    """
+    if value is None or not isfinite(value):
+        return DASH
+    text = str(Decimal(repr(float(value))).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP))
+    return text.removeprefix("-") if float(text) == 0 else text.replace("-", MINUS)
+
+
+def signed(value: Number | None, digits: int) -> str:
+    """As `rounded`, with a plus sign where there is one.
+
+    >>> signed(3, 0), signed(0.41, 2), signed(0.0, 1)
+    ('+3', '+0.41', '0.0')
+    """
+    text = rounded(value, digits)
+    return "+" + text if value is not None and value > 0 and float_of(text) > 0 else text
+
+
+def float_of(text: str) -> float:
+    """The number behind a printed one, NaN for the dash."""
+    return float("nan") if text == DASH else float(text.replace(MINUS, "-"))
+
+
+def thousands(count: int) -> str:
+    """Digits in groups of three that stay on one line.
+
+    >>> thousands(300000)
+    '300\\u202f000'
+    """
+    return f"{count:,}".replace(",", NARROW_SPACE)
+
+
+def plural(count: int, noun: str) -> str:
+    """A number of things.
+
+    >>> plural(1, "trial"), plural(3, "trial")
+    ('1 trial', '3 trials')
+    """
+    return f"{thousands(count)} {noun}" if count == 1 else f"{thousands(count)} {noun}s"

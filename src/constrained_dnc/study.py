@@ -1,0 +1,247 @@
+"""A study on disk: what was asked for, the results of its runs, and what is missing."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from jaxtyping import Float, Int
+
+from constrained_dnc.errors import BadSetting
+
+RESULT_SCHEMA = pa.schema(
+    [
+        ("run_id", pa.string()),
+        ("task", pa.string()),
+        ("approach", pa.string()),
+        ("seed", pa.int64()),
+        ("iteration", pa.int64()),
+        ("selection", pa.string()),
+        ("length", pa.int64()),
+        ("memory_size", pa.int64()),
+        ("batches", pa.int64()),
+        ("batch_size", pa.int64()),
+        ("score_kind", pa.string()),
+        ("score", pa.float64()),
+        ("sequence_accuracy", pa.float64()),
+        ("recall", pa.float64()),
+        ("skipped_updates", pa.int64()),
+        ("iterations", pa.int64()),
+        ("status", pa.string()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Run:
+    """One trained instance (a trial) as its results describe it."""
+
+    run_id: str
+    task: str
+    approach: str
+    seed: int
+    iteration: int
+    iterations: int
+    skipped_updates: int
+    status: str
+
+
+@dataclass(frozen=True)
+class Curves:
+    """Score against length of all trials of one approach on one task.
+
+    A length that a trial was not evaluated at is NaN. A score that came out non-finite counts as
+    0: nothing was right.
+    """
+
+    task: str
+    approach: str
+    score_kind: str
+    run_ids: tuple[str, ...]
+    lengths: Int[np.ndarray, "lengths"]
+    scores: Float[np.ndarray, "trials lengths"]
+
+    @property
+    def trials(self) -> int:
+        return len(self.run_ids)
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study directory. Everything is read when first asked for."""
+
+    path: Path
+    request: Mapping[str, Any]
+    failures: tuple[Mapping[str, Any], ...]
+
+    @cached_property
+    def results(self) -> Mapping[str, np.ndarray]:
+        """One array per column; an absent value is NaN."""
+        columns = ", ".join(
+            f"coalesce({name}, 'nan'::DOUBLE) AS {name}" if kind == pa.float64() else name
+            for name, kind in zip(RESULT_SCHEMA.names, RESULT_SCHEMA.types, strict=True)
+        )
+        with _connect(self.path) as connection:
+            order = "ORDER BY task, approach, seed, run_id, selection, memory_size, length"
+            relation = connection.sql(f"SELECT {columns} FROM results {order}")
+            return {name: np.asarray(array) for name, array in relation.fetchnumpy().items()}
+
+    @cached_property
+    def runs(self) -> Mapping[str, Run]:
+        """By run id, every run that has results."""
+        names = list(Run.__dataclass_fields__)
+        rows = zip(*(self.results[name].tolist() for name in names), strict=True)
+        return {row[0]: Run(*row) for row in dict.fromkeys(rows)}
+
+    @property
+    def memory_size(self) -> int:
+        return int(self.request["memory_size"])
+
+    @property
+    def extended_memory_size(self) -> int | None:
+        size = self.request.get("extended_memory_size")
+        return None if size is None else int(size)
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """The tasks asked for, then any others that have results."""
+        return tuple(dict.fromkeys([*self.request["tasks"], *self.results["task"].tolist()]))
+
+    @property
+    def approaches(self) -> tuple[str, ...]:
+        """The approaches asked for, then any others that have results."""
+        found = self.results["approach"].tolist()
+        return tuple(dict.fromkeys([*self.request["approaches"], *found]))
+
+    @property
+    def selections(self) -> tuple[str, ...]:
+        """How parameters were selected, the paper's way first."""
+        return tuple(sorted(set(self.results["selection"].tolist()), reverse=True))
+
+    def curves(
+        self, memory_size: int | None, selection: str | None = None
+    ) -> dict[tuple[str, str], Curves]:
+        """Score against length by (task, approach), for one number of slots.
+
+        Without a selection: the paper's ("unseen"), or the only one there is.
+        """
+        if memory_size is None or not self.selections:
+            return {}
+        chosen = self.selections[0] if selection is None else selection
+        column = self.results
+        rows = (column["memory_size"] == memory_size) & (column["selection"] == chosen)
+        table = {name: array[rows] for name, array in column.items()}
+        groups: dict[tuple[str, str], list[int]] = {}
+        for row, key in enumerate(zip(table["task"], table["approach"], strict=True)):
+            groups.setdefault(key, []).append(row)
+        return {key: _curves(key, table, np.array(group)) for key, group in groups.items()}
+
+    def analysis(self, run_id: str, *names: str) -> dict[str, np.ndarray]:
+        """The named state-space and memory arrays of a run, as far as it has them."""
+        path = self.path / "analysis" / f"{run_id}.npz"
+        if not path.exists():
+            return {}
+        with np.load(path, allow_pickle=False) as arrays:
+            return {name: arrays[name] for name in names if name in arrays.files}
+
+    def missing(self) -> list[str]:
+        """One sentence for everything that was asked for and has no results yet."""
+        trials = int(self.request["trials"])
+        sentences = []
+        for size, name in (
+            (self.memory_size, "results"),
+            (self.extended_memory_size, "results with extended memory"),
+        ):
+            if size is None:
+                continue
+            curves = self.curves(size)
+            for task in self.request["tasks"]:
+                for approach in self.request["approaches"]:
+                    key = (task, approach)
+                    found = curves[key].trials if key in curves else 0
+                    if found < trials:
+                        sentences.append(
+                            f"{task}, {approach}: {found} of {trials} trials have {name}."
+                        )
+        without = [run for run in self.runs if not self.analysis(run, "encoding_steps")]
+        if without:
+            sentences.append(
+                f"{len(without)} of {len(self.runs)} runs have no state-space and memory analysis."
+            )
+        return sentences
+
+
+def read_study(path: Path) -> Study:
+    """Open a study directory, finished or not."""
+    try:
+        request = json.loads((path / "study.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        raise BadSetting("study", str(path), "a directory with a readable study.json") from None
+    needed = {"tasks", "approaches", "trials", "memory_size"}
+    if not isinstance(request, dict) or not needed <= request.keys():
+        accepted = "a directory whose study.json has " + ", ".join(sorted(needed))
+        raise BadSetting("study", str(path), accepted)
+    failures = path / "failures.json"
+    failed = json.loads(failures.read_text(encoding="utf-8")) if failures.exists() else []
+    return Study(path, request, tuple(failed))
+
+
+def query(path: Path, sql: str) -> pa.Table:
+    """The answer to a question in SQL about the view `results` of a study."""
+    read_study(path)
+    with _connect(path) as connection:
+        try:
+            return connection.sql(sql).to_arrow_table()
+        except (duckdb.Error, AttributeError) as error:
+            reason = str(error).splitlines()[0]
+            accepted = f"one SQL query over the table results ({reason})"
+            raise BadSetting("sql", sql, accepted) from None
+
+
+def write_results(path: Path, run_id: str, rows: Iterable[Mapping[str, object]]) -> None:
+    """Store the rows of one run: all of them or, after a crash, none."""
+    target = path / "results" / f"{run_id}.parquet"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.with_suffix(".writing")
+    with temporary.open("wb") as file:
+        pq.write_table(pa.Table.from_pylist(list(rows), RESULT_SCHEMA), file)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(target)
+
+
+def _connect(path: Path) -> duckdb.DuckDBPyConnection:
+    """A connection that sees all results of a study as the view `results`."""
+    files = sorted(str(file) for file in (path / "results").glob("*.parquet"))
+    connection = duckdb.connect()
+    if files:
+        try:
+            connection.read_parquet(files, union_by_name=True).create_view("results")
+        except duckdb.Error as error:
+            reason = str(error).splitlines()[0]
+            raise BadSetting("study", str(path), f"readable Parquet files ({reason})") from None
+    else:
+        connection.from_arrow(RESULT_SCHEMA.empty_table()).create("results")
+    return connection
+
+
+def _curves(
+    key: tuple[str, str], table: Mapping[str, np.ndarray], rows: Int[np.ndarray, "rows"]
+) -> Curves:
+    # Rows are ordered by seed, so trials are too.
+    run_ids = list(dict.fromkeys(table["run_id"][rows].tolist()))
+    trial = np.array([run_ids.index(run_id) for run_id in table["run_id"][rows]])
+    lengths, position = np.unique(table["length"][rows], return_inverse=True)
+    scores = np.full((len(run_ids), len(lengths)), np.nan)
+    scores[trial, position] = np.nan_to_num(table["score"][rows], nan=0.0, posinf=0.0, neginf=0.0)
+    kind = str(table["score_kind"][rows[0]])
+    return Curves(key[0], key[1], kind, tuple(run_ids), lengths, scores)

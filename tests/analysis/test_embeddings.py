@@ -1,0 +1,46 @@
+"""Embeddings are computed once, and again when the states change."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from constrained_dnc.analysis import embeddings
+from constrained_dnc.study import Study, read_study
+from synthetic import Request, write_study
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Study:
+    approaches = ("stateless-baseline", "compr")
+    request = Request(tasks=("sort",), approaches=approaches, trials=1, extended=False, samples=3)
+    return read_study(write_study(tmp_path, request))
+
+
+def test_computed_once_and_kept(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[tuple[int, ...]] = []
+
+    def count(states: np.ndarray) -> np.ndarray:
+        calls.append(states.shape)
+        return states[..., :2]
+
+    monkeypatch.setattr(embeddings, "embed", count)
+    told: list[tuple[str, int, int]] = []
+    wanted = [("sort-compr-0", "encoding"), ("sort-compr-0", "decoding")]
+    embeddings.embed_all(study, wanted, lambda *step: told.append(step))
+    embeddings.embed_run(study, "sort-compr-0")
+    assert calls == [(31, 3, 20)] * 2
+    assert told == [("t-SNE", 1, 2), ("t-SNE", 2, 2)]
+    states = study.analysis("sort-compr-0", "states")["states"]
+    stored = embeddings.embedding(study, "sort-compr-0", "decoding")
+    np.testing.assert_array_equal(stored, states[31:, :, :2])
+
+    file = study.path / "analysis" / "sort-compr-0.npz"
+    np.savez(file, allow_pickle=False, states=states + 1, encoding_steps=np.array(31))
+    embeddings.embed_run(study, "sort-compr-0")
+    assert len(calls) == 4
+
+
+def test_nothing_to_embed(study: Study) -> None:
+    assert embeddings.embedding(study, "sort-stateless-baseline-0", "encoding") is None
+    assert embeddings.embedding(study, "no-such-run", "encoding") is None

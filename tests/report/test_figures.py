@@ -1,0 +1,98 @@
+"""Figures show the data they are given."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.colors import to_hex
+from matplotlib.patches import StepPatch
+from PIL import Image
+
+from constrained_dnc.report import figures, published
+from constrained_dnc.report.findings import Findings, find
+from constrained_dnc.study import read_study
+
+
+@pytest.fixture
+def findings(small_study: Path) -> Findings:
+    return find(read_study(small_study))
+
+
+def test_every_approach_has_one_colour_and_no_two_share_colour_and_dash() -> None:
+    names = (*published.APPROACHES, *published.SUPPLEMENT_C)
+    looks = {(figures.colour(name), figures.dash(name)) for name in names}
+    assert len(looks) == len(names)
+    assert figures.colour("my-approach") == figures.colour("my-approach")
+
+
+def upright_lines(panel: Axes) -> list[float]:
+    positions = [np.unique(np.asarray(line.get_xdata())) for line in panel.lines]
+    return [float(at[0]) for at in positions if len(at) == 1]
+
+
+def test_curves_are_the_medians(findings: Findings) -> None:
+    with figures.style():
+        figure = figures.score_against_length(findings, extended=False)
+    panel = figure.axes[0]
+    curve = findings.plain.curves["sort", "stateful-baseline"]
+    line = next(ln for ln in panel.lines if ln.get_color() == figures.colour("stateful-baseline"))
+    np.testing.assert_allclose(np.asarray(line.get_ydata()), 100 * np.median(curve.scores, axis=0))
+    assert upright_lines(panel) == [50]
+
+
+def test_extension_has_a_log_axis_and_both_numbers_of_slots(findings: Findings) -> None:
+    with figures.style():
+        panel = figures.score_against_length(findings, extended=True).axes[0]
+    assert panel.get_xscale() == "log"
+    assert upright_lines(panel) == [50, 500]
+
+
+def test_trajectories_overlay_all_samples(findings: Findings, page: Path) -> None:
+    with figures.style():
+        figure = figures.state_trajectories(findings, "sort", "encoding")
+    shown = [panel for panel in figure.axes if panel.collections]
+    assert len(shown) == 6  # three approaches with a state, two trials
+    for panel in shown:
+        lines, dots = panel.collections
+        assert len(lines.get_paths()) == 30 * 2
+        assert np.shape(dots.get_offsets()) == (31 * 2, 2)
+
+
+def test_wanted_embeddings_leave_out_the_decoding_of_search(findings: Findings) -> None:
+    wanted = figures.wanted_embeddings(findings)
+    phases = {(run_id.split("-")[0], phase) for run_id, phase in wanted}
+    assert phases == {("sort", "encoding"), ("sort", "decoding"), ("search", "encoding")}
+
+
+def test_histograms_are_shares(findings: Findings) -> None:
+    with figures.style():
+        figure = figures.memory_modes(findings, "sort", "write")
+    steps = [
+        patch for panel in figure.axes for patch in panel.patches if isinstance(patch, StepPatch)
+    ]
+    assert len(steps) == 4 * 2 * 2  # approaches, trials, phases
+    for step in steps:
+        assert np.sum(step.get_data()[0]) == pytest.approx(1)
+
+
+def test_dark_figures_keep_the_colours_of_the_data(findings: Findings) -> None:
+    with figures.style():
+        figure = figures.score_against_length(findings, extended=False)
+        before = [line.get_color() for line in figure.axes[0].lines[:3]]
+        figures.darken(figure)
+    assert [line.get_color() for line in figure.axes[0].lines[:3]] == before
+    assert to_hex(figure.get_facecolor()) == figures.DARK["ground"]
+    assert to_hex(figure.axes[0].title.get_color()) == figures.DARK["ink"]
+
+
+def test_files_of_every_figure(findings: Findings, page: Path) -> None:
+    names = {drawing.name for drawing in figures.all_drawings(findings)}
+    assert "peephole_vs_vanilla_lstm" in names
+    assert {"states_sort_encoding", "states_search_encoding", "read_modes_search"} <= names
+    directory = page.parent / "figures"
+    assert {file.stem for file in directory.glob("*.svg")} == names
+    for name in names:
+        pixels = np.asarray(Image.open(directory / f"{name}.png").convert("L"))
+        assert min(pixels.shape) > 200
+        assert pixels.std() > 5  # not blank

@@ -1,0 +1,227 @@
+"""The page, as text and in a real browser."""
+
+import io
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+from selenium import webdriver
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.wait import WebDriverWait
+
+from constrained_dnc.report.page import build_report, terminal_table
+from constrained_dnc.report.wording import DASH
+from synthetic import Request, write_study
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+FLAGS = (
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+
+class Outline(HTMLParser):
+    """Every element of a page, and whether they are closed in order."""
+
+    VOID = ("meta", "link", "img", "source", "br")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.links: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.links += [str(value) for name, value in attrs if name in ("src", "href", "srcset")]
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_the_page_is_whole_and_needs_nothing_from_outside(page: Path) -> None:
+    outline = Outline()
+    outline.feed(page.read_text(encoding="utf-8"))
+    assert outline.open == []
+    for link in outline.links:
+        assert link.startswith(("data:", "#")) or (page.parent / link).is_file(), link[:80]
+
+
+def test_budget_failures_and_provenance_are_on_the_page(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert "<strong>Reduced budget</strong>" in text
+    assert "cdnc reproduce --preset synthetic" in text
+    assert "<dt>jax</dt><dd>0.9</dd>" in text
+    assert "&lt;script&gt;alert(1)&lt;/script&gt; &amp; out of memory" in text
+    assert "<script>alert(1)" not in text
+    assert "search, compr+reg: 1 of 2 trials have results." in text
+    assert "sort-stateful-baseline-1 (sort, stateful-baseline, trial 1): diverged" in text
+    assert "7 updates skipped" in text
+    assert "no difference can be significant" in text
+
+
+def test_the_papers_budget_has_no_banner(tmp_path: Path) -> None:
+    request = Request(
+        tasks=("sort",), approaches=("reg",), trials=10, iterations=300_000, analysis=False
+    )
+    text = build_report(write_study(tmp_path, request)).read_text(encoding="utf-8")
+    assert "Reduced budget" not in text
+
+
+def test_an_empty_study_has_a_page(tmp_path: Path) -> None:
+    path = write_study(tmp_path, Request(trials=1, analysis=False))
+    shutil.rmtree(path / "results")
+    text = build_report(path).read_text(encoding="utf-8")
+    assert "No results yet." in text
+    assert "sort, compr+reg: 0 of 1 trials have results." in text
+
+
+def test_a_users_own_task_and_approach(tmp_path: Path) -> None:
+    approaches = ("stateful-baseline", "my & approach")
+    request = Request(("my <task>",), approaches, trials=1, analysis=False, extended=False)
+    path = write_study(tmp_path, request)
+    told: list[tuple[str, int, int]] = []
+    text = build_report(path, lambda *step: told.append(step)).read_text(encoding="utf-8")
+    assert "my &lt;task&gt;" in text
+    assert "my &amp; approach" in text
+    assert told == [("figures", 1, 1)]
+    assert re.search(rf"my <task>\s+\d+ \({DASH}\)", printed(path))
+
+
+def printed(study: Path) -> str:
+    """The terminal table at 100 columns."""
+    console = Console(width=100, file=io.StringIO(), record=True)
+    console.print(terminal_table(study))
+    return console.export_text()
+
+
+def test_the_terminal_shows_ours_and_the_papers(small_study: Path) -> None:
+    text = printed(small_study)
+    assert re.search(r"sort .*\d+ \(23\) .*\d+ \(39\) .*\d+ \(48\)", text)
+    assert "500 slots:" in text
+    assert "Reduced budget" in text
+    assert max(map(len, text.splitlines())) <= 100
+
+
+def find_browser() -> tuple[str, str]:
+    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
+    driver = shutil.which("chromedriver")
+    if browser is None or driver is None:
+        reason = "no Chromium with chromedriver on this machine; `make browser` installs them"
+        if os.environ.get("CI") == "true":
+            pytest.fail(reason)
+        pytest.skip(reason)
+    return browser, driver
+
+
+class Browser:
+    """A page in headless Chromium."""
+
+    def __init__(self, driver: webdriver.Chrome):
+        self.driver = driver
+
+    def show(self, page: Path, width: int, scheme: str) -> None:
+        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+        media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+        self.driver.get(page.resolve().as_uri())
+
+    def run(self, script: str) -> Any:
+        return self.driver.execute_script(script)
+
+    def log(self, kind: str) -> list[dict[str, str]]:
+        return list(self.driver.get_log(kind))  # type: ignore[no-untyped-call]
+
+    def requests(self) -> list[str]:
+        """Every address asked for, the page's own and those inside it left out."""
+        messages = [json.loads(entry["message"])["message"] for entry in self.log("performance")]
+        urls = [
+            message["params"]["request"]["url"]
+            for message in messages
+            if message["method"] == "Network.requestWillBeSent"
+            and message["params"]["documentURL"].startswith("file:")  # not the browser's own pages
+        ]
+        assert any(url.startswith("file:") for url in urls)  # the log does work
+        return [url for url in urls if not url.startswith(("file:", "data:", "blob:"))]
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    binary, driver_path = find_browser()
+    options = webdriver.ChromeOptions()
+    options.binary_location = binary
+    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options=options, service=Service(driver_path))
+    yield Browser(driver)
+    driver.quit()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_page_in_a_browser(browser: Browser, page: Path, width: int, scheme: str) -> None:
+    browser.show(page, width, scheme)
+    assert browser.log("browser") == []
+    assert browser.requests() == []
+    # Nothing sticks out sideways.
+    page_width = "const page = document.documentElement; return page.scrollWidth - page.clientWidth"
+    assert browser.run(page_width) == 0
+    # Two tasks, without and with extension: a band and a median per approach, all visible.
+    counts = (
+        "return [...document.querySelectorAll('.chart .js-plotly-plot')].map(c => c.data.length)"
+    )
+    assert browser.run(counts) == [8, 8, 8, 8]
+    drawn = "return document.querySelectorAll('.chart .scatterlayer path.js-line').length"
+    assert browser.run(drawn) >= 16
+    assert len(browser.driver.find_elements(By.CSS_SELECTOR, "section.table table")) == 9
+    broken = "return [...document.images].filter(i => i.complete && !i.naturalWidth).length"
+    assert browser.run(broken) == 0
+    ink = browser.run("return document.querySelector('.js-plotly-plot').layout.font.color")
+    assert ink == {"light": "#1d2328", "dark": "#e3e7ea"}[scheme]
+
+
+def test_a_chip_toggles_an_approach_in_all_charts(browser: Browser, page: Path) -> None:
+    browser.show(page, 1280, "light")
+    shown = (
+        "return [...document.querySelectorAll('.js-plotly-plot')].map("
+        "c => c.data.filter(t => t.visible !== false).length)"
+    )
+    chip = browser.driver.find_element(By.CSS_SELECTOR, ".chip[data-approach='compr+reg']")
+    before = browser.run(shown)
+    chip.click()
+    assert browser.run(shown) == [count - 2 for count in before]
+    assert chip.get_attribute("aria-pressed") == "false"
+    chip.click()
+    assert browser.run(shown) == before
+
+
+def test_hovering_shows_the_median_and_the_spread(browser: Browser, page: Path) -> None:
+    browser.show(page, 1280, "light")
+    browser.run("Plotly.Fx.hover('chart-sort-plain', {xval: 30})")
+    text = browser.run("return document.querySelector('.hoverlayer').textContent")
+    assert "compr+reg" in text
+    assert re.search(r"\d+\.\d \(\d+\.\d to \d+\.\d\)", text)
+
+
+def test_charts_follow_a_change_of_the_colour_scheme(browser: Browser, page: Path) -> None:
+    browser.show(page, 1280, "light")
+    media = {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}
+    browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+    ink = "return document.querySelector('.js-plotly-plot').layout.font.color"
+    WebDriverWait(browser.driver, 20).until(lambda _: browser.run(ink) == "#e3e7ea")

@@ -1,0 +1,138 @@
+"""Tables: the paper's marks from the paper's numbers, and honest gaps."""
+
+import csv
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from constrained_dnc.analysis.statistics import Correlation, PairTest, all_pairs
+from constrained_dnc.report import published, tables
+from constrained_dnc.report.findings import Longest, find
+from constrained_dnc.report.tables import Table
+from constrained_dnc.report.wording import DASH
+from constrained_dnc.study import read_study
+
+APPROACHES, TASKS = published.APPROACHES, published.TASKS
+
+# As printed in the paper.
+FACTORS = {
+    False: ["2.1", "2.3", "1.5", "1.0", "1.2", "1.0", "1.0"],
+    True: ["1.7", "8.8", "10.4", "0.9", "10.0", "0.8", DASH],
+}
+BOLD_LENGTHS = {
+    False: [
+        {"compr+reg"},
+        {"stateless-baseline"},
+        {"compr+reg"},
+        {"stateful-baseline", "compr", "reg", "compr+reg"},
+        {"compr"},
+        {"stateful-baseline"},
+        {"stateful-baseline", "compr"},
+    ],
+    True: [
+        {"compr"},
+        {"compr+reg"},
+        {"compr+reg"},
+        {"stateful-baseline", "compr", "reg"},
+        {"compr+reg"},
+        {"stateful-baseline", "reg"},
+        set(),
+    ],
+}
+
+
+def bold(table: Table, row: int) -> set[str]:
+    cells = zip(table.columns, table.rows[row][1], strict=True)
+    return {column for column, cell in cells if cell.bold}
+
+
+def paper_lengths(extended: bool) -> dict[tuple[str, str], Longest]:
+    lengths = published.max_lengths(extended)
+    return {key: Longest(length, None, 1.0, 10) for key, length in lengths.items()}
+
+
+@pytest.mark.parametrize("extended", [False, True])
+def test_the_papers_lengths_give_its_factors_and_bold_marks(extended: bool) -> None:
+    table = tables.max_length_table(
+        paper_lengths(extended), paper_lengths(False), TASKS, APPROACHES, extended
+    )
+    assert [cells[-1].ours for _, cells in table.rows] == FACTORS[extended]
+    assert [cells[-1].paper for _, cells in table.rows] == FACTORS[extended]
+    assert [bold(table, row) for row in range(7)] == BOLD_LENGTHS[extended]
+    for _, cells in table.rows:
+        assert all(cell.bold == cell.paper_bold for cell in cells)
+        assert {cell.difference for cell in cells} <= {"0", "0.0", DASH}
+
+
+@pytest.mark.parametrize("extended", [False, True])
+def test_the_papers_medians_give_its_bold_marks(extended: bool) -> None:
+    # Its marks among equal printed medians come from values before rounding: put the printed bold
+    # one a little above, as it must have been.
+    scores = {
+        key: np.array([told.median + 0.001 * (published.BOLD_MEDIANS[extended][key[0]] == key[1])])
+        for key, told in published.average_scores(extended).items()
+    }
+    table = tables.average_table(scores, TASKS, APPROACHES, extended)
+    medians = [row for row in range(len(table.rows)) if table.rows[row][0].endswith("median")]
+    found = [bold(table, row) for row in medians]
+    assert found == [{approach} for approach in published.BOLD_MEDIANS[extended].values()]
+    for row in medians:
+        assert all(cell.bold == cell.paper_bold for cell in table.rows[row][1])
+        assert all(cell.ours == cell.paper for cell in table.rows[row][1])
+
+
+@pytest.mark.parametrize(("extended", "count"), [(False, 18), (True, 32)])
+def test_the_papers_p_values_give_its_bold_marks(extended: bool, count: int) -> None:
+    results = [PairTest(*key, (10, 10), p, p) for key, p in published.pairwise_p(extended).items()]
+    table = tables.test_table(results, TASKS, all_pairs(APPROACHES), extended)
+    cells = [cell for _, row in table.rows for cell in row]
+    assert all(cell.bold == cell.paper_bold for cell in cells)
+    assert sum(cell.bold for cell in cells) == count  # counted in the printed table
+    assert table.warnings == ()
+
+
+def test_the_papers_correlations_give_its_bold_marks() -> None:
+    paper = published.curvature_correlations()
+    results = [Correlation(task, 40, tau, p, p) for task, (tau, p) in paper.items()]
+    table = tables.correlation_table(results)
+    significant = [task for task, cells in table.rows if cells[1].bold]
+    assert significant == ["sort", "copy", "differentiation", "add", "logic", "search"]
+
+
+def test_a_partial_study_shows_dashes(small_study: Path) -> None:
+    findings = find(read_study(small_study))
+    table = tables.max_lengths(findings, extended=False)
+    assert table.columns == (*findings.approaches, "factor")
+    cells = dict(zip(table.columns, dict(table.rows)["sort"], strict=True))
+    assert cells["lstm-compr+reg"].paper == cells["lstm-compr+reg"].difference == DASH
+    assert cells["compr+reg"].paper == "48"
+    assert "training" in cells["compr+reg"].note
+    extended = dict(tables.max_lengths(findings, extended=True).rows)["sort"]
+    assert extended[0].ours != DASH
+    assert len(tables.all_tables(findings)) == 9
+
+
+def test_csv_has_plain_numbers_and_gaps(small_study: Path) -> None:
+    findings = find(read_study(small_study))
+    for table in tables.all_tables(findings):
+        rows = list(csv.DictReader(io.StringIO(tables.to_csv(table))))
+        assert len(rows) == len(table.records)
+        for row in rows:
+            assert not {"nan", "None", DASH} & set(row.values())
+    lengths = tables.to_csv(tables.max_lengths(findings, extended=False))
+    record = next(csv.DictReader(io.StringIO(lengths)))
+    best = findings.plain.longest["sort", "stateful-baseline"]
+    assert int(record["max_length"]) == best.length
+    assert int(record["difference"]) == best.length - 23
+
+
+def test_latex_has_one_entry_per_column(small_study: Path) -> None:
+    for table in tables.all_tables(find(read_study(small_study))):
+        text = tables.to_latex(table)
+        body = [line for line in text.splitlines() if line.endswith(r"\\")]
+        assert len(body) == 1 + 3 * len(table.rows)
+        assert {line.count("&") for line in body} == {len(table.columns) + 1}
+        visible = [line for line in text.splitlines() if not line.startswith("% ")]
+        assert all("_" not in line.replace(r"\_", "") for line in visible)

@@ -1,0 +1,174 @@
+"""Studies made up for tests and benchmarks: realistic in shape, not results of anything."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float
+from scipy.special import expit
+
+from constrained_dnc.analysis.memory_modes import analyse_modes
+from constrained_dnc.analysis.state_space import analyse_states
+from constrained_dnc.report import published
+from constrained_dnc.study import write_results
+
+LENGTHS = tuple(range(2, 101))
+EXTENDED_LENGTHS = (
+    2,
+    *range(5, 51, 5),
+    *range(60, 101, 10),
+    *range(150, 501, 50),
+    *range(600, 1001, 100),
+)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the made-up study holds."""
+
+    tasks: Sequence[str] = ("sort", "copy")
+    approaches: Sequence[str] = published.APPROACHES
+    trials: int = 3
+    iterations: int = 20_000
+    extended: bool = True
+    analysis: bool = True
+    samples: int = 64
+
+
+def write_study(path: Path, request: Request | None = None) -> Path:
+    """Write a whole study whose maximum lengths are near the paper's."""
+    request = Request() if request is None else request
+    rng = np.random.default_rng(7)
+    path.mkdir(parents=True, exist_ok=True)
+    (path / "study.json").write_text(json.dumps(_study_json(request)))
+    for task in request.tasks:
+        for approach in request.approaches:
+            for seed in range(request.trials):
+                run_id = f"{task}-{approach}-{seed}"
+                quality = rng.normal(1.0, 0.15)
+                rows = _rows(request, task, approach, seed, quality=quality, rng=rng)
+                write_results(path, run_id, rows)
+                if request.analysis:
+                    write_analysis(
+                        path,
+                        run_id,
+                        stateless=approach == "stateless-baseline",
+                        quality=quality,
+                        samples=request.samples,
+                        rng=rng,
+                    )
+    return path
+
+
+def row(
+    task: str, approach: str, seed: int, length: int, score: float, **other: object
+) -> dict[str, object]:
+    """One result row of a finished run."""
+    return {
+        "run_id": f"{task}-{approach}-{seed}",
+        "task": task,
+        "approach": approach,
+        "seed": seed,
+        "iteration": 18_000,
+        "selection": "unseen",
+        "length": length,
+        "memory_size": 50,
+        "batches": 10,
+        "batch_size": 64,
+        "score_kind": "hit rate" if task == "search" else "accuracy",
+        "score": score,
+        "sequence_accuracy": score**length,
+        "recall": score if task == "search" else None,
+        "skipped_updates": 0,
+        "iterations": 20_000,
+        "status": "finished",
+        **other,
+    }
+
+
+def write_analysis(
+    path: Path,
+    run_id: str,
+    *,
+    stateless: bool,
+    quality: float,
+    samples: int,
+    rng: np.random.Generator,
+) -> None:
+    """Loops for good instances, a drift for bad ones; no states without a state."""
+    arrays: dict[str, np.ndarray] = {}
+    if not stateless:
+        arrays |= analyse_states(_states(quality, samples, rng), encoding_steps=31)
+    gate = rng.beta(*((8, 1) if quality > 1 else (2, 2)), size=(32, samples))
+    gate[16:] = 1 - gate[16:]
+    modes = rng.dirichlet((1, 1, 4 * quality), size=(32, samples, 4))
+    arrays |= analyse_modes(gate, modes, encoding_steps=16)
+    (path / "analysis").mkdir(exist_ok=True)
+    np.savez(path / "analysis" / f"{run_id}.npz", allow_pickle=False, **arrays)
+
+
+def _rows(
+    request: Request,
+    task: str,
+    approach: str,
+    seed: int,
+    *,
+    quality: float,
+    rng: np.random.Generator,
+) -> Iterator[dict[str, object]]:
+    chance = {"logic": 0.52, "add": 0.5}.get(task, 0.2)
+    key = (task, approach.removeprefix("lstm-").replace("peephole", "stateful-baseline"))
+    sizes = [(50, LENGTHS, False)] + [(500, EXTENDED_LENGTHS, True)] * request.extended
+    for memory_size, lengths, extended in sizes:
+        longest = published.max_lengths(extended).get(key, 20) * max(quality, 0.3)
+        scores = _curve(np.array(lengths), longest, chance)
+        noisy = np.clip(scores + rng.normal(0, 0.004, len(lengths)), 0, 1)
+        for length, score in zip(lengths, noisy, strict=True):
+            yield row(
+                task,
+                approach,
+                seed,
+                length,
+                float(score),
+                memory_size=memory_size,
+                batches=3 if extended else 10,
+                iterations=request.iterations,
+            )
+
+
+def _curve(lengths: np.ndarray, longest: float, chance: float) -> Float[np.ndarray, "lengths"]:
+    """Right up to about `longest`, then down to chance."""
+    fall = expit((1.35 * longest + 3 - lengths) / (0.12 * longest + 1.0))
+    return np.asarray(chance + (1 - chance) * fall)
+
+
+def _states(
+    quality: float, samples: int, rng: np.random.Generator
+) -> Float[np.ndarray, "62 samples 128"]:
+    """Between five clusters if the instance is good, along a line if not."""
+    centres = rng.normal(size=(5, 128))
+    visits = centres[rng.integers(5, size=(62, samples))]
+    drift = np.linspace(0, 4, 62)[:, None, None] * centres[0]
+    noise = np.cumsum(rng.normal(0, 0.05, (62, samples, 128)), axis=0)
+    loops = np.clip(quality - 0.5, 0, 1)
+    return np.asarray(loops * visits + (1 - loops) * drift + noise)
+
+
+def _study_json(request: Request) -> dict[str, object]:
+    return {
+        "preset": "synthetic",
+        "tasks": list(request.tasks),
+        "approaches": list(request.approaches),
+        "trials": request.trials,
+        "iterations": request.iterations,
+        "memory_size": 50,
+        "extended_memory_size": 500 if request.extended else None,
+        "versions": {"constrained-dnc": "0.1.0", "jax": "0.9"},
+        "platform": "a made-up machine",
+        "command": "cdnc reproduce --preset synthetic",
+        "created": "2025-01-01T12:00:00",
+    }

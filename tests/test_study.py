@@ -1,0 +1,105 @@
+"""Reading study directories, whole and partial."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from constrained_dnc.errors import BadSetting
+from constrained_dnc.study import query, read_study, write_results
+from synthetic import Request, row, write_study
+
+REQUEST = {"tasks": ["sort"], "approaches": ["reg"], "trials": 2, "memory_size": 50}
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    (tmp_path / "study.json").write_text(json.dumps(REQUEST))
+    return tmp_path
+
+
+def test_scores_come_back_by_trial_and_length(directory: Path) -> None:
+    for seed, scores in enumerate([[1.0, 0.5], [0.9, 0.4]]):
+        rows = [
+            row("sort", "reg", seed, length, s) for length, s in zip((5, 2), scores, strict=True)
+        ]
+        write_results(directory, f"sort-reg-{seed}", rows)
+    curves = read_study(directory).curves(50)["sort", "reg"]
+    assert curves.run_ids == ("sort-reg-0", "sort-reg-1")
+    np.testing.assert_array_equal(curves.lengths, [2, 5])
+    np.testing.assert_array_equal(curves.scores, [[0.5, 1.0], [0.4, 0.9]])
+
+
+def test_an_unevaluated_length_is_nan_and_a_broken_score_is_zero(directory: Path) -> None:
+    write_results(directory, "a", [row("sort", "reg", 0, 2, float("nan"), run_id="a")])
+    rows = [row("sort", "reg", 1, length, 1.0, run_id="b") for length in (2, 3)]
+    write_results(directory, "b", rows)
+    scores = read_study(directory).curves(50)["sort", "reg"].scores
+    np.testing.assert_array_equal(scores, [[0.0, np.nan], [1.0, 1.0]])
+
+
+def test_selections_and_memory_sizes_are_kept_apart(directory: Path) -> None:
+    rows = [
+        row("sort", "reg", 0, 2, 0.1),
+        row("sort", "reg", 0, 2, 0.2, selection="seen"),
+        row("sort", "reg", 0, 2, 0.3, memory_size=500),
+    ]
+    write_results(directory, "sort-reg-0", rows)
+    study = read_study(directory)
+    assert study.selections == ("unseen", "seen")
+    found = [study.curves(50), study.curves(50, "seen"), study.curves(500), study.curves(None)]
+    assert [curves["sort", "reg"].scores.item() for curves in found[:3]] == [0.1, 0.2, 0.3]
+    assert found[3] == {}
+
+
+def test_an_empty_study_says_what_is_missing(directory: Path) -> None:
+    study = read_study(directory)
+    assert study.curves(50) == {}
+    assert study.missing() == ["sort, reg: 0 of 2 trials have results."]
+    assert query(directory, "SELECT count(*) AS n FROM results").to_pydict() == {"n": [0]}
+
+
+def test_missing_names_trials_extension_and_analyses(tmp_path: Path) -> None:
+    request = Request(tasks=("sort",), approaches=("reg",), trials=2, analysis=False)
+    path = write_study(tmp_path, request)
+    (path / "results" / "sort-reg-1.parquet").unlink()
+    assert read_study(path).missing() == [
+        "sort, reg: 1 of 2 trials have results.",
+        "sort, reg: 1 of 2 trials have results with extended memory.",
+        "1 of 1 runs have no state-space and memory analysis.",
+    ]
+
+
+def test_a_question_in_sql(directory: Path) -> None:
+    rows = [row("sort", "reg", 0, length, length / 10) for length in range(2, 8)]
+    write_results(directory, "sort-reg-0", rows)
+    table = query(directory, "SELECT max(length) AS longest FROM results WHERE score <= 0.45")
+    assert table.to_pydict() == {"longest": [4]}
+
+
+@pytest.mark.parametrize("sql", ["SELEC 1", "SELECT * FROM nowhere", ""])
+def test_bad_sql_gets_one_sentence(directory: Path, sql: str) -> None:
+    with pytest.raises(BadSetting, match=r"sql is .*accepted: one SQL query"):
+        query(directory, sql)
+
+
+def test_a_half_written_file_is_not_read(directory: Path) -> None:
+    (directory / "results").mkdir()
+    (directory / "results" / "a.writing").write_bytes(b"PAR1")
+    assert read_study(directory).runs == {}
+
+
+def test_a_broken_file_gets_one_sentence(directory: Path) -> None:
+    (directory / "results").mkdir()
+    (directory / "results" / "a.parquet").write_bytes(b"not parquet")
+    with pytest.raises(BadSetting, match="readable Parquet files"):
+        read_study(directory).curves(50)
+
+
+@pytest.mark.parametrize("text", [None, "{", "[]", '{"tasks": []}'])
+def test_not_a_study_gets_one_sentence(tmp_path: Path, text: str | None) -> None:
+    if text is not None:
+        (tmp_path / "study.json").write_text(text)
+    with pytest.raises(BadSetting, match=r"study is .*accepted: a directory"):
+        read_study(tmp_path)
