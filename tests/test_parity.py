@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from constrained_dnc import parity
+from constrained_dnc.model import fused
 
 VECTORS = Path(__file__).parent / "data" / "dnc_lstm_forward_backward.npz"
 
@@ -18,6 +19,13 @@ def test_reference_vectors_agree(capsys):
     assert sum("float32 grad_" in line for line in lines) == 26
     assert sum("float64 grad_" in line for line in lines) == 26
     assert lines[-1] == "all quantities agree"
+
+
+@pytest.mark.skipif(fused.missing_reason() is not None, reason=str(fused.missing_reason()))
+def test_reference_vectors_agree_with_the_fused_kernel():
+    vectors = parity.load_vectors(VECTORS)
+    failed = [c for c in parity.compare(vectors, "fused") if not c.passed]
+    assert not failed
 
 
 def test_small_differences_are_found(tmp_path, capsys):

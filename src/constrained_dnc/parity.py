@@ -1,12 +1,14 @@
 """Compare this implementation with vectors computed by another one.
 
-    python -m constrained_dnc.parity FILE.npz
+    python -m constrained_dnc.parity FILE.npz [--backend pure|fused]
 
+With `fused` the float32 lines come from the C++ kernel; float64 is always the pure path.
 `docs/parity.md` says how to make such a file, for example with DeepMind's implementation.
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -23,6 +25,7 @@ import numpy.typing as npt
 from constrained_dnc.errors import BadSetting
 from constrained_dnc.model.controllers import Lstm
 from constrained_dnc.model.dnc import DNC
+from constrained_dnc.model.fused import FusedUnroll
 from constrained_dnc.model.memory import interface_parts
 from constrained_dnc.shapes import Array, Float
 
@@ -110,19 +113,12 @@ def build_model(vectors: Vectors) -> DNC:
     )
 
 
-def compare(vectors: Vectors) -> Iterator[Comparison]:
+def compare(vectors: Vectors, backend: str = "pure") -> Iterator[Comparison]:
     """Every output, state and gradient, in the precision that is switched on."""
     model = build_model(vectors)
-    inputs, target = jnp.asarray(vectors["inputs"]), jnp.asarray(vectors["target"])
-    memory_size = int(vectors["memory_size"])
-
-    @eqx.filter_value_and_grad(has_aux=True)
-    def evaluate(model: DNC) -> tuple[Float[Array, ""], tuple[Array, Array]]:
-        unrolled = model.unroll(inputs, memory_size)
-        loss = jnp.mean((unrolled.outputs - target) ** 2)
-        return loss, (unrolled.outputs, unrolled.cell_states)
-
-    (loss, (outputs, cell_states)), gradients = eqx.filter_jit(evaluate)(model)
+    loss, outputs, cell_states, gradients = (_fused if backend == "fused" else _pure)(
+        model, vectors
+    )
     dtype = str(loss.dtype)
 
     def comparison(name: str, kind: str, ours: npt.ArrayLike, theirs: npt.ArrayLike) -> Comparison:
@@ -137,6 +133,28 @@ def compare(vectors: Vectors) -> Iterator[Comparison]:
     yield comparison("loss", "value", loss, vectors["loss"])
     for name, ours in _by_file_name(gradients).items():
         yield comparison(f"grad_{name}", "gradient", ours, vectors[f"grad_{name}"])
+
+
+def _pure(model: DNC, vectors: Vectors) -> tuple[Array, Array, Array, DNC]:
+    inputs, target = jnp.asarray(vectors["inputs"]), jnp.asarray(vectors["target"])
+
+    @eqx.filter_value_and_grad(has_aux=True)
+    def evaluate(model: DNC) -> tuple[Float[Array, ""], tuple[Array, Array]]:
+        unrolled = model.unroll(inputs, int(vectors["memory_size"]))
+        loss = jnp.mean((unrolled.outputs - target) ** 2)
+        return loss, (unrolled.outputs, unrolled.cell_states)
+
+    (loss, (outputs, cell_states)), gradients = eqx.filter_jit(evaluate)(model)
+    return loss, outputs, cell_states, gradients
+
+
+def _fused(model: DNC, vectors: Vectors) -> tuple[Array, Array, Array, DNC]:
+    kernel = FusedUnroll()
+    inputs, target = jnp.asarray(vectors["inputs"]), jnp.asarray(vectors["target"])
+    run = kernel.forward(model, inputs, int(vectors["memory_size"]), keep=True)
+    loss, cotangents = jax.value_and_grad(lambda y: jnp.mean((y - target) ** 2))(run.outputs)
+    gradients = kernel.backward(cotangents, np.zeros_like(run.cell_states))
+    return loss, jnp.asarray(run.outputs), jnp.asarray(run.cell_states), gradients
 
 
 def _parameter_names() -> list[str]:
@@ -210,24 +228,29 @@ def _by_file_name(gradients: DNC) -> dict[str, npt.NDArray[np.floating]]:
 
 def main(arguments: list[str]) -> int:
     """Print one line per quantity and precision; 0 when all are within what is accepted."""
-    if len(arguments) != 1 or arguments[0] in ("-h", "--help"):
-        print(__doc__.strip(), file=sys.stderr)
-        return 0 if arguments in (["-h"], ["--help"]) else 2
+    parser = argparse.ArgumentParser(
+        prog="python -m constrained_dnc.parity",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("file", type=Path, metavar="FILE.npz")
+    parser.add_argument("--backend", choices=("pure", "fused"), default="pure")
+    asked = parser.parse_args(arguments)
+    failed = 0
     try:
-        vectors = load_vectors(Path(arguments[0]))
+        vectors = load_vectors(asked.file)
+        for double in (False, True):
+            with jax.enable_x64(double):
+                for comparison in compare(vectors, "pure" if double else asked.backend):
+                    failed += not comparison.passed
+                    print(
+                        f"{'ok  ' if comparison.passed else 'FAIL'} {comparison.dtype} "
+                        f"{comparison.name:26} largest error {comparison.error:.2e} "
+                        f"of {comparison.scale:.2e}"
+                    )
     except BadSetting as error:
         print(f"parity: {error}", file=sys.stderr)
         return 2
-    failed = 0
-    for double in (False, True):
-        with jax.enable_x64(double):
-            for comparison in compare(vectors):
-                failed += not comparison.passed
-                print(
-                    f"{'ok  ' if comparison.passed else 'FAIL'} {comparison.dtype} "
-                    f"{comparison.name:24} largest error {comparison.error:.2e} "
-                    f"of {comparison.scale:.2e}"
-                )
     print(f"{failed} quantities differ" if failed else "all quantities agree")
     return 1 if failed else 0
 

@@ -16,6 +16,7 @@ COMMANDS = {  # name: (module, what it does)
     "approaches": ("library", "list the approaches"),
     "show": ("library", "draw one sample of a task, step by step"),
     "tour": ("library", "one batch of every task and an untrained model's answers"),
+    "bench": ("bench", "time a training iteration: fused, pure, floor"),
 }
 
 EXAMPLES = """examples:

@@ -1,0 +1,250 @@
+"""How long a training iteration takes, beside the pure path and the floor, in one process.
+
+The floor is the matrix products of an iteration alone, through the BLAS that the kernel uses.
+Comparisons hold within one run of `measure`, since machines are shared and noisy: contestants
+take turns, and medians are compared.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import resource
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+import optax
+from scipy.linalg.blas import sgemm
+from threadpoolctl import threadpool_limits
+
+from constrained_dnc.approaches import get_approach
+from constrained_dnc.model import fused
+from constrained_dnc.model.backend import AbstractBackend, FusedBackend, PureBackend
+from constrained_dnc.model.build import ModelConfig, build_dnc
+from constrained_dnc.model.memory import interface_size
+from constrained_dnc.tasks.registry import get_task
+
+Report = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Load:
+    """What one iteration works on; the defaults are the paper's at L = 10."""
+
+    batch_size: int = 64
+    length: int = 10
+    memory_size: int = 50
+    word_size: int = 16
+    num_reads: int = 4
+    hidden_size: int = 128
+    task: str = "sort"
+    approach: str = "stateful-baseline"
+
+    def model(self) -> Any:
+        config = ModelConfig(self.memory_size, self.word_size, self.num_reads, self.hidden_size)
+        return build_dnc(
+            get_approach(self.approach), get_task(self.task), config, key=jax.random.key(0)
+        )
+
+
+class Iteration:
+    """Forward, loss, backward, clipping and Adam, again and again on one batch."""
+
+    def __init__(self, backend: AbstractBackend, load: Load):
+        self.backend = backend
+        self.batch = get_task(load.task).sample(0, load.batch_size, load.length)
+        self.model = load.model()
+        self.optimiser = optax.chain(optax.clip_by_global_norm(50.0), optax.adam(1e-3))
+        self.state = self.optimiser.init(self.model)
+
+        @jax.jit
+        def update(model: Any, state: Any, gradient: Any) -> Any:
+            updates, state = self.optimiser.update(gradient, state)
+            return eqx.apply_updates(model, updates), state
+
+        self.update = update
+
+    def __call__(self) -> None:
+        _, _, gradient = self.backend.value_and_grad(self.model, self.batch)
+        self.model, self.state = self.update(self.model, self.state, gradient)
+        self.model.output_bias.block_until_ready()
+
+
+class Floor:
+    """The matrix products of an iteration and nothing else."""
+
+    def __init__(self, load: Load):
+        task = get_task(load.task)
+        steps, batch = task.num_steps(load.length), load.batch_size
+        reads = load.num_reads * load.word_size
+        seen = task.input_size + reads + load.hidden_size
+        layers = [  # (outputs, inputs) of every matrix
+            (4 * load.hidden_size, seen),
+            (interface_size(load.num_reads, load.word_size), load.hidden_size),
+            (task.output_size, load.hidden_size),
+            (task.output_size, reads),
+        ]
+        self.products = []
+        for wide, narrow in layers:
+            self.products += [
+                (steps, _product(batch, narrow, wide)),  # forward
+                (steps, _product(batch, wide, narrow)),  # gradient of the inputs
+                (1, _product(wide, steps * batch, narrow)),  # gradient of the weights
+            ]
+
+    def __call__(self) -> None:
+        for times, product in self.products:
+            for _ in range(times):
+                product()
+
+
+def _product(rows: int, inner: int, columns: int) -> Callable[[], Any]:
+    generator = np.random.default_rng(0)
+    a = np.asfortranarray(generator.normal(size=(rows, inner)), np.float32)
+    b = np.asfortranarray(generator.normal(size=(inner, columns)), np.float32)
+    c = np.zeros((rows, columns), np.float32, order="F")
+    return lambda: sgemm(1.0, a, b, c=c, overwrite_c=1)
+
+
+@contextmanager
+def on_cores(cores: set[int]) -> Iterator[None]:
+    """Confine every thread of this process, those of XLA and BLAS too, to some cores."""
+    before = os.sched_getaffinity(0)
+    threads = [int(path.name) for path in Path("/proc/self/task").iterdir()]
+    try:
+        for thread in threads:
+            os.sched_setaffinity(thread, cores)
+        yield
+    finally:
+        for thread in threads:
+            if Path(f"/proc/self/task/{thread}").exists():
+                os.sched_setaffinity(thread, before)
+
+
+def median_ms(contestants: dict[str, Callable[[], Any]], repeats: int) -> dict[str, float]:
+    """The median time of each, taking turns."""
+    for run in contestants.values():
+        run()
+    times: dict[str, list[float]] = {name: [] for name in contestants}
+    for _ in range(repeats):
+        for name, run in contestants.items():
+            start = time.perf_counter()
+            run()
+            times[name].append(1000 * (time.perf_counter() - start))
+    return {name: statistics.median(values) for name, values in times.items()}
+
+
+def compare(load: Load, threads: int, repeats: int) -> dict[str, float | None]:
+    """Iteration with `fused` and `pure`, the floor, and their ratios, on the cores in force."""
+    pure = Iteration(PureBackend("squared error", None, load.memory_size), load)
+    contestants: dict[str, Callable[[], Any]] = {"floor": Floor(load), "pure": pure}
+    first = {"pure": _seconds(pure)}
+    if fused.missing_reason() is None:
+        backend = FusedBackend("squared error", None, load.memory_size, threads)
+        contestants["fused"] = Iteration(backend, load)
+        first["fused"] = _seconds(contestants["fused"])
+    with threadpool_limits(threads, "blas"):
+        medians = median_ms(contestants, repeats)
+    result: dict[str, float | None] = {
+        "fused_ms": medians.get("fused"),
+        "pure_ms": medians["pure"],
+        "floor_ms": medians["floor"],
+        "fused_first_s": first.get("fused"),
+        "pure_first_s": first["pure"],
+        "pure_over_fused": None,
+        "fused_over_floor": None,
+    }
+    if "fused" in medians:
+        result["pure_over_fused"] = medians["pure"] / medians["fused"]
+        result["fused_over_floor"] = medians["fused"] / medians["floor"]
+    return result
+
+
+def _seconds(run: Callable[[], Any]) -> float:
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start
+
+
+def fastest_backend(load: Load, threads: int) -> AbstractBackend:
+    """`fused` where it was built, else `pure`."""
+    if fused.missing_reason() is None:
+        return FusedBackend("squared error", None, load.memory_size, threads)
+    return PureBackend("squared error", None, load.memory_size)
+
+
+def forward_steps_per_second(load: Load, threads: int) -> float:
+    """Samples times steps per second, forward only."""
+    backend, model = fastest_backend(load, threads), load.model()
+    inputs = get_task(load.task).sample(0, load.batch_size, load.length).inputs
+
+    def run() -> None:
+        backend.forward(model, inputs).outputs.block_until_ready()
+
+    milliseconds = median_ms({"forward": run}, repeats=5)["forward"]
+    return 1000 * inputs.shape[0] * inputs.shape[1] / milliseconds
+
+
+GROWTH = {
+    "memory_size": (25, 50, 100, 200, 400),
+    "length": (5, 10, 20, 40, 60),
+    "batch_size": (8, 16, 32, 64, 128, 256),
+}
+
+
+def growth(axis: str, repeats: int) -> dict[int, float]:
+    """Milliseconds of an iteration over one size, the others at the paper's."""
+    result = {}
+    for size in GROWTH[axis]:
+        sizes: dict[str, Any] = {axis: size}
+        load = replace(Load(), **sizes)
+        iteration = Iteration(fastest_backend(load, threads=1), load)
+        result[size] = median_ms({"run": iteration}, repeats)["run"]
+    return result
+
+
+def measure(
+    repeats: int = 15, grow: bool = True, say: Report = lambda line: None
+) -> dict[str, Any]:
+    """Everything `cdnc bench` prints, as one object."""
+    load, cores = Load(), os.sched_getaffinity(0)
+    result: dict[str, Any] = {
+        "load": asdict(load),
+        "backend": fastest_backend(load, 1).name,
+        "fused_missing": fused.missing_reason(),
+        "simd": fused.simd_levels()[:1],
+        "machine": {"cpu": _cpu_name(), "cores": len(cores), "python": platform.python_version()},
+        "date": time.strftime("%Y-%m-%d"),
+    }
+    for name, used in (("one_core", {min(cores)}), ("all_cores", cores)):
+        say(f"a training iteration on {len(used)} core{'s' * (len(used) > 1)}")
+        with on_cores(used):
+            result[name] = compare(load, len(used), repeats)
+    for size, length in ((50, 45), (500, 100)):
+        say(f"forward only, {size} slots")
+        at = replace(load, memory_size=size, length=length)
+        with on_cores({min(cores)}):
+            result[f"forward_steps_per_second_{size}"] = forward_steps_per_second(at, 1)
+    if grow and fused.missing_reason() is None:
+        result["growth_ms"] = {}
+        for axis in GROWTH:
+            say(f"growth with {axis}")
+            with on_cores({min(cores)}):
+                result["growth_ms"][axis] = growth(axis, repeats=max(3, repeats // 5))
+    result["peak_memory_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return result
+
+
+def _cpu_name() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()

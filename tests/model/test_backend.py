@@ -1,0 +1,137 @@
+"""Both backends compute the same, and what `fused` cannot do is refused in one sentence."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from builders import SMALL, small_dnc
+
+from constrained_dnc.approaches import APPROACHES, Approach
+from constrained_dnc.errors import BadSetting
+from constrained_dnc.model import fused
+from constrained_dnc.model.backend import FusedBackend, PureBackend, choose_backend
+from constrained_dnc.model.build import build_dnc
+from constrained_dnc.model.controllers import AbstractController, ControllerStep
+from constrained_dnc.tasks.registry import get_task
+
+needs_kernel = pytest.mark.skipif(
+    fused.missing_reason() is not None, reason=str(fused.missing_reason())
+)
+
+
+class Own(AbstractController):
+    """A controller of a user's own."""
+
+    weight: jax.Array
+    hidden_size: int = eqx.field(static=True)
+
+    def __init__(self, input_size, hidden_size, *, key):
+        self.weight = jax.random.normal(key, (hidden_size, input_size)) / input_size**0.5
+        self.hidden_size = hidden_size
+
+    def initial_state(self):
+        return ()
+
+    def __call__(self, inputs, state):
+        return ControllerStep(jnp.tanh(self.weight @ inputs), state, jnp.zeros(0))
+
+    def cell_state(self, state):
+        return jnp.zeros(0)
+
+
+def model_and_batch(approach="compr+reg", task="sort"):
+    task = get_task(task)
+    batch = task.sample(0, 3, 4)
+    return build_dnc(APPROACHES[approach], task, SMALL, key=jax.random.key(0)), batch
+
+
+@needs_kernel
+@pytest.mark.parametrize(
+    ("approach", "task"),
+    [("compr+reg", "sort"), ("stateless-baseline", "search"), ("lstm-reg", "logic")],
+)
+def test_both_backends_agree(approach, task):
+    model, batch = model_and_batch(approach, task)
+    kind, regularisation = get_task(task).loss, APPROACHES[approach].regularisation
+    pure, quick = (
+        choose_backend(choice, model, kind, regularisation, memory_size=5)
+        for choice in ("pure", "auto")
+    )
+    assert (pure.name, quick.name) == ("pure", "fused")
+    (loss, parts, gradient), (loss_2, parts_2, gradient_2) = (
+        backend.value_and_grad(model, batch) for backend in (pure, quick)
+    )
+    np.testing.assert_allclose(loss, loss_2, rtol=1e-5)
+    assert parts.keys() == parts_2.keys()
+    assert jax.tree.structure(gradient) == jax.tree.structure(gradient_2)
+    for a, b in zip(jax.tree.leaves(gradient), jax.tree.leaves(gradient_2), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-4 * max(1e-12, float(np.max(np.abs(a)))))
+    for size in (5, 9):
+        forwards = [backend.forward(model, batch.inputs, size) for backend in (pure, quick)]
+        np.testing.assert_allclose(forwards[0].outputs, forwards[1].outputs, atol=1e-5)
+        np.testing.assert_allclose(forwards[0].cell_states, forwards[1].cell_states, atol=1e-5)
+    np.testing.assert_allclose(
+        pure.task_loss(model, batch), quick.task_loss(model, batch), rtol=1e-5
+    )
+    for a, b in zip(
+        pure.weights(model, batch.inputs), quick.weights(model, batch.inputs), strict=True
+    ):
+        assert a.shape == b.shape
+        np.testing.assert_allclose(a, b, atol=1e-5)
+
+
+def test_a_controller_of_your_own_runs_on_the_pure_backend():
+    task = get_task("sort")
+    approach = Approach("own", f"{__file__}:Own")
+    model = build_dnc(approach, task, SMALL, key=jax.random.key(0))
+    backend = choose_backend("auto", model, task.loss, None, memory_size=5)
+    assert isinstance(backend, PureBackend)
+    assert backend.reason == "Own is a controller of your own"
+    loss, _, _ = backend.value_and_grad(model, task.sample(0, 2, 3))
+    assert np.isfinite(loss)
+    with pytest.raises(BadSetting, match="backend is 'fused'; accepted: pure, because Own is"):
+        choose_backend("fused", model, task.loss, None, memory_size=5)
+
+
+def test_without_the_kernel_auto_is_pure_and_says_why(monkeypatch):
+    monkeypatch.setattr(fused, "missing_reason", lambda: "the fused kernel is not built")
+    model, _ = model_and_batch()
+    backend = choose_backend("auto", model, "squared error", None, memory_size=5)
+    assert (backend.name, backend.reason) == ("pure", "the fused kernel is not built")
+    with pytest.raises(BadSetting, match="pure, because the fused kernel is not built"):
+        choose_backend("fused", model, "squared error", None, memory_size=5)
+
+
+@needs_kernel
+def test_fused_refuses_float64_tracing_and_second_derivatives():
+    model, batch = model_and_batch()
+    backend = FusedBackend("squared error", None, 5)
+    with pytest.raises(BadSetting, match="backend is 'fused'; accepted: pure, inside jit"):
+        jax.jit(lambda x: backend.forward(model, x).outputs)(batch.inputs)
+    with pytest.raises(BadSetting, match="accepted: pure"):
+        jax.grad(lambda x: backend.forward(model, x).outputs.sum())(jnp.asarray(batch.inputs))
+    with pytest.raises(BadSetting, match="accepted: pure"):
+        eqx.filter_grad(lambda m: backend.value_and_grad(m, batch)[0])(model)
+    with jax.enable_x64(True):
+        double = small_dnc("compr")
+        with pytest.raises(BadSetting, match="float64, and fused computes in float32"):
+            choose_backend("fused", double, "squared error", None, memory_size=5)
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"choice": "fast"}, "backend is 'fast'; accepted: one of auto, fused, pure"),
+        ({"memory_size": 0}, "memory_size is 0"),
+    ],
+)
+def test_bad_choices_are_refused(settings, sentence):
+    model, _ = model_and_batch()
+    asked = SimpleNamespace(**({"choice": "pure", "memory_size": 5} | settings))
+    with pytest.raises(BadSetting, match=sentence):
+        choose_backend(asked.choice, model, "squared error", None, memory_size=asked.memory_size)
