@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import abc
 import os
-from typing import Any
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
@@ -24,6 +24,7 @@ from constrained_dnc.model.dnc import DNC, Unrolled
 from constrained_dnc.model.losses import Answered, LossKind, task_loss, total_loss
 from constrained_dnc.shapes import Array, Float
 
+Choice = Literal["auto", "fused", "pure"]
 CHOICES = ("auto", "fused", "pure")
 
 
