@@ -70,7 +70,7 @@ struct Group {
 struct Scratch {
   float* access;       // vectors of one sample's memory access
   float *d_output, *d_hidden, *d_reads, *d_gates, *d_interface, *d_control, *d_cell, *d_access,
-      *d_link, *links;
+      *d_link, *link, *links;
 };
 
 struct Results {
@@ -109,7 +109,7 @@ struct Layout {
     size_t row = slots;
     record = row * (8 + 3 * s.heads + word);
     link = row * row;
-    scratch = row * (8 + 8 * s.heads + lanes) + size_t(word) * (4 + 4 * s.heads) + Interface(s).row;
+    scratch = row * (18 + 8 * s.heads + lanes) + size_t(word) * (4 + 4 * s.heads) + Interface(s).row;
     d_access = row * (2 + s.heads + word);
   }
 };

@@ -101,11 +101,10 @@ inline void multiply(float* out, const float* matrix, int rows, int columns, con
 template <int heads, int vectors>
 inline void transposed_block(float* out, const float* matrix, int rows, int columns,
                              const float* scalars, int stride, bool add) {
-  Vec total[heads][vectors] = {};
-  if (add)
-    for (int r = 0; r < heads; ++r)
-      for (int v = 0; v < vectors; ++v)
-        total[r][v] = load(out + size_t(r) * columns + v * lanes);
+  Vec total[heads][vectors];
+  for (int r = 0; r < heads; ++r)
+    for (int v = 0; v < vectors; ++v)
+      total[r][v] = add ? load(out + size_t(r) * columns + v * lanes) : Vec{};
   for (int i = 0; i < rows; ++i) {
     const float* row = matrix + size_t(i) * columns;
     Vec x[vectors];
@@ -442,48 +441,72 @@ struct LinkBack {
   const float *old, *w, *p;                    // the link before, write weights, precedence before
   const float *d_forward, *d_backward, *read;  // [head][slot]; read weights before
   float *d_write, *d_precedence;               // out
-  float* partial;                              // a vector for every row
+  float* partial;                              // a vector and ten scalars for every row
 };
+
+// The scalars of every row side by side: those of the heads, then w and 1 - w.
+template <int heads>
+inline void pack_rows(float* packed, const LinkBack& b, size_t skip, int slots, int row) {
+  const float *d_forward = b.d_forward + skip, *read = b.read + skip, *w = b.w;
+  for (int i = 0; i < slots; ++i, packed += 2 * heads + 2) {
+    for (int r = 0; r < heads; ++r) {
+      packed[r] = d_forward[r * row + i];
+      packed[heads + r] = read[r * row + i];
+    }
+    packed[2 * heads] = w[i];
+    packed[2 * heads + 1] = 1.0f - w[i];
+  }
+}
 
 // One vector of columns: their gradient from the step after and from both reads, then through the
 // update. `skip` leads to the first head that is not added yet.
 template <int heads>
-inline void link_columns_back(const LinkBack& b, int j, size_t skip, const int slots,
-                              const int row) {
+inline void link_columns_back(const LinkBack& b, const float* packed, int j, size_t skip,
+                              const int slots, const int row) {
   Vec read[heads], back[heads];
   for (int r = 0; r < heads; ++r) {
     read[r] = load(b.read + skip + size_t(r) * row + j);
     back[r] = load(b.d_backward + skip + size_t(r) * row + j);
   }
-  const float *d_forward = b.d_forward + skip, *reads = b.read + skip, *w = b.w;
   const float* old = b.old + j;
   float *g = b.d_link + j, *partial = b.partial;
-  const Vec wj = load(w + j), pj = load(b.p + j);
+  const Vec wj = load(b.w + j), pj = load(b.p + j);
   Vec d_column{}, d_precedence{};
-  auto step = [&](int i, auto diagonal) {
-    Vec x = load(g + size_t(i) * row);
-    for (int r = 0; r < heads; ++r) x += read[r] * d_forward[r * row + i];
-    for (int r = 0; r < heads; ++r) x += back[r] * reads[r * row + i];
-    x = diagonal(x);
-    Vec decay = x * load(old + size_t(i) * row);
-    store(partial + i * lanes, load(partial + i * lanes) + (x * pj - decay));
-    d_column += decay;
-    d_precedence += x * w[i];
-    store(g + size_t(i) * row, ((1.0f - w[i]) - wj) * x);
+  auto rows = [&](int count, auto diagonal) {
+    for (int k = 0; k < count; ++k) {
+      Vec x = load(g), y = back[0] * packed[heads];
+      for (int r = 0; r < heads; ++r) x += read[r] * packed[r];
+      for (int r = 1; r < heads; ++r) y += back[r] * packed[heads + r];
+      x = diagonal(x + y, k);
+      const Vec decay = x * load(old);
+      store(partial, load(partial) + (x * pj - decay));
+      d_column += decay;
+      d_precedence += x * packed[2 * heads];
+      store(g, (packed[2 * heads + 1] - wj) * x);
+      g += row, old += row, partial += lanes, packed += 2 * heads + 2;
+    }
   };
-  auto same = [](Vec x) { return x; };
-  const int end = j + lanes < slots ? j + lanes : slots;
-  for (int i = 0; i < j; ++i) step(i, same);
-  for (int i = j; i < end; ++i)
-    step(i, [=](Vec x) { x[i - j] = 0.0f; return x; });
-  for (int i = end; i < slots; ++i) step(i, same);
+  auto same = [](Vec x, int) { return x; };
+  const int own = slots - j < lanes ? slots - j : lanes;
+  rows(j, same);
+  rows(own, [](Vec x, int k) { x[k] = 0.0f; return x; });
+  rows(slots - j - own, same);
   store(b.d_write + j, load(b.d_write + j) - d_column);
   store(b.d_precedence + j, d_precedence);
 }
 
+template <int heads>
+void link_heads_back(const LinkBack& b, size_t skip, const Sizes& s) {
+  const int slots = s.slots, row = s.row;
+  float* packed = b.partial + size_t(row) * lanes;
+  pack_rows<heads>(packed, b, skip, slots, row);
+  for (int j = 0; j < row; j += lanes)
+    link_columns_back<heads>(b, packed, j, skip, slots, row);
+}
+
 void link_back(const LinkBack& b, const Sizes& s) {
   const int head = (s.heads - 1) / 4 * 4, row = s.row;
-  const size_t skip = size_t(head) * row;
+  const size_t last = size_t(head) * row;
   for (int i = 0; i < row; ++i) store(b.partial + i * lanes, Vec{});
   for (int r = 0; r < head; r += 4)
     for (int i = 0; i < s.slots; ++i) {
@@ -491,12 +514,12 @@ void link_back(const LinkBack& b, const Sizes& s) {
       add_outer<4>(b.d_link + size_t(i) * row, b.d_forward + skip + i, b.read + skip,
                    b.read + skip + i, b.d_backward + skip, row, row);
     }
-  for (int j = 0; j < row; j += lanes) switch (s.heads - head) {
-      case 1: link_columns_back<1>(b, j, skip, s.slots, row); break;
-      case 2: link_columns_back<2>(b, j, skip, s.slots, row); break;
-      case 3: link_columns_back<3>(b, j, skip, s.slots, row); break;
-      default: link_columns_back<4>(b, j, skip, s.slots, row);
-    }
+  switch (s.heads - head) {
+    case 1: link_heads_back<1>(b, last, s); break;
+    case 2: link_heads_back<2>(b, last, s); break;
+    case 3: link_heads_back<3>(b, last, s); break;
+    default: link_heads_back<4>(b, last, s);
+  }
   for (int i = 0; i < row; i += lanes) {
     Vec rows[lanes];
     for (int k = 0; k < lanes; ++k) rows[k] = load(b.partial + (i + k) * lanes);
@@ -607,7 +630,7 @@ void usage_back(float* d_usage, float* d_read, float* d_free, const Record& old,
 // The gradient of `access`: takes that of the read vectors, fills `d` with that of the interface
 // vector before its activations, and moves the carried gradients one step back.
 void access_back(float* d, const float* xi, const Interface& at, const Record& old,
-                 const Record& now, const float* link, const float* old_link, Carried carried,
+                 const Record& now, float* link, const float* old_link, Carried carried,
                  float* d_link, const float* d_reads, float* scratch, const Sizes& s) {
   const size_t heads_row = size_t(s.heads) * s.row;
   auto take = [&](size_t count) { float* p = scratch; scratch += count; return p; };
@@ -616,10 +639,11 @@ void access_back(float* d, const float* xi, const Interface& at, const Record& o
   float *pull = take(s.row), *d_write_content = take(s.row);
   float *d_read = take(heads_row), *d_forward = take(heads_row), *d_backward = take(heads_row);
   float *d_content = take(heads_row), *by_forward = take(heads_row), *by_backward = take(heads_row);
-  float *partial = take(size_t(s.row) * lanes);
+  float *partial = take(size_t(s.row) * (lanes + 10));
   float *words = take(s.words), *d_erase = take(s.words), *d_vector = take(s.words);
 
-  // Read vectors and read weights.
+  // Read vectors and read weights. The link after the write is cheaper to make than to fetch.
+  update_link(link, old_link, now.write, old.precedence, 0, s.slots, s.row);
   multiply_transposed(d_read, now.memory, s.word, s.row, d_reads, s.word, s.heads);
   for (size_t j = 0; j < heads_row; j += lanes)
     store(d_read + j, load(d_read + j) + load(carried.read + j));
@@ -969,19 +993,15 @@ struct Unroll {
   // The link after t steps: kept at the start of a segment, rebuilt inside.
   float* link_at(int t, int first, int i) const {
     if (t == first && t > 0) return kept_link(t / s.segment - 1, i);
-    return job.scratch.links + (size_t(i) * (s.segment + 1) + (t - first)) * layout.link;
+    return job.scratch.links + (size_t(i) * s.segment + (t - first)) * layout.link;
   }
 
   void rebuild_links(int first, int end) const {
     for (int i = 0; i < b; ++i) {
       if (first == 0) std::memset(link_at(0, 0, i), 0, layout.link * sizeof(float));
-      for (int t = first; t < end; ++t) {
-        float* to = link_at(t + 1, first, i);
-        update_link(to, link_at(t, first, i), record(t + 1, i).write, record(t, i).precedence, 0,
-                    s.slots, sizes.row);
-        size_t used = size_t(s.slots) * sizes.row;
-        std::memset(to + used, 0, (layout.link - used) * sizeof(float));
-      }
+      for (int t = first + 1; t < end; ++t)
+        update_link(link_at(t, first, i), link_at(t - 1, first, i), record(t, i).write,
+                    record(t - 1, i).precedence, 0, s.slots, sizes.row);
     }
   }
 
@@ -1001,6 +1021,7 @@ struct Unroll {
     product.back(c.d_reads, RW, c.d_output, Y, parameter(readout_weight), RW, rows, RW, Y, 0.0f);
     std::memset(c.d_cell, 0, size_t(b) * H * sizeof(float));
     std::memset(c.d_access, 0, b * layout.d_access * sizeof(float));
+    std::memset(c.link, 0, layout.link * sizeof(float));
     std::memset(c.d_link, 0, b * layout.link * sizeof(float));
   }
 
@@ -1010,12 +1031,11 @@ struct Unroll {
       if (i + 1 < b) {
         expect(c.d_link + (i + 1) * layout.link);
         expect(link_at(t, first, i + 1));
-        expect(link_at(t + 1, first, i + 1));
       }
       const size_t row = size_t(t) * b + i;
       float* d = c.d_interface + row * at.size;
       access_back(d, interface(t) + size_t(i) * at.row, at, record(t, i), record(t + 1, i),
-                  link_at(t + 1, first, i), link_at(t, first, i),
+                  c.link, link_at(t, first, i),
                   Carried(c.d_access + i * layout.d_access, sizes), c.d_link + i * layout.link,
                   c.d_reads + row * RW, c.access, sizes);
     }

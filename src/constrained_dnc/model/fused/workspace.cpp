@@ -114,7 +114,8 @@ Scratch cut_scratch(Cut& cut, const Shape& s, const Layout& layout, int samples)
   c.d_control = cut(b * (s.reads() + s.state()));
   c.d_cell = cut(b * s.hidden);
   c.d_access = cut(b * layout.d_access);
-  c.links = cut(b * (s.segment + 1) * layout.link);
+  c.link = cut(layout.link);
+  c.links = cut(b * s.segment * layout.link);
   return c;
 }
 
