@@ -19,7 +19,6 @@ import time
 from pathlib import Path
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from constrained_dnc.analysis.embeddings import phase_states, stored_at
@@ -71,8 +70,7 @@ def one_embedding(findings: Findings) -> float:
     if states is None:
         raise RuntimeError("the made-up study has no states")
     start = time.perf_counter()
-    with threadpool_limits(1):
-        embed(states)
+    embed(states)
     return time.perf_counter() - start
 
 
