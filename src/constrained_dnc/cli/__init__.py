@@ -17,12 +17,17 @@ COMMANDS = {  # name: (module, what it does)
     "show": ("library", "draw one sample of a task, step by step"),
     "tour": ("library", "one batch of every task and an untrained model's answers"),
     "train": ("runs", "train a model, or go on with a run that was stopped"),
+    "evaluate": ("runs", "score a run for every length and memory size"),
+    "predict": ("runs", "answer one problem with a trained model"),
+    "replay": ("runs", "say why updates of a run were skipped"),
 }
 
 EXAMPLES = """examples:
   cdnc show sort --length 8
   cdnc tour
   cdnc train copy --preset smoke --run-dir runs/first
+  cdnc evaluate runs/first
+  cdnc predict runs/first "3 1 4"
 """
 
 

@@ -29,7 +29,7 @@ class Progress:
     skipped_updates: int = 0
     skipped_in_a_row: int = 0
     metrics_bytes: int = 0  # of metrics.jsonl
-    sums: dict[str, list[float]] = field(default_factory=dict)  # of metrics since the last line
+    sums: dict[str, list[float]] = field(default_factory=dict)  # and counts, since the last line
 
 
 class Checkpoints:

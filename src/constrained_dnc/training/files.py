@@ -11,15 +11,19 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import numpy as np
 import safetensors
 import safetensors.numpy
+from jaxtyping import Shaped
 
 from constrained_dnc.errors import RunProblem
 
+Tensors: TypeAlias = Mapping[str, Shaped[np.ndarray, "..."]]
+
+METADATA = "constrained_dnc"
 LOCK_ATTEMPTS = 4
 """A reader that looks at the lock holds it for a moment: try again before giving up."""
 
@@ -64,36 +68,33 @@ def read_json(path: Path) -> dict[str, Any]:
     return values
 
 
-def write_tensors(
-    path: Path, tensors: Mapping[str, np.ndarray[Any, Any]], about: Mapping[str, Any]
-) -> None:
+def write_tensors(path: Path, tensors: Tensors, about: Mapping[str, Any]) -> None:
     """Write arrays and JSON values about them as safetensors, with a checksum over both."""
-    text = json.dumps(about, sort_keys=True, allow_nan=False)
-    metadata = {"about": text, "checksum": _checksum(tensors, text)}
+    values = {"about": about, "checksum": _checksum(tensors, about)}
+    # one entry: the library writes several in an order that differs from file to file
+    metadata = {METADATA: json.dumps(values, sort_keys=True, allow_nan=False)}
     arrays = {name: np.asarray(array, order="C") for name, array in tensors.items()}
     write_atomically(path, safetensors.numpy.save(arrays, metadata))
 
 
-def read_tensors(path: Path) -> tuple[dict[str, np.ndarray[Any, Any]], dict[str, Any]]:
+def read_tensors(path: Path) -> tuple[dict[str, Shaped[np.ndarray, "..."]], dict[str, Any]]:
     """What `write_tensors` wrote; anything else is refused, and nothing in it is executed."""
     try:
         with safetensors.safe_open(path, "numpy") as file:
-            metadata = file.metadata() or {}
+            values = json.loads((file.metadata() or {})[METADATA])
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            about, checksum = values["about"], values["checksum"]
+    except KeyError as error:
+        raise RunProblem(f"{path} cannot be read: {error} is missing") from error
     except (OSError, ValueError, TypeError, safetensors.SafetensorError) as error:
         raise RunProblem(f"{path} cannot be read: {error}") from error
-    text = metadata.get("about", "")
-    if metadata.get("checksum") != _checksum(tensors, text):
+    if checksum != _checksum(tensors, about):
         raise RunProblem(f"{path} is damaged: its checksum does not fit")
-    try:
-        about = json.loads(text)
-    except ValueError as error:
-        raise RunProblem(f"{path} cannot be read: {error}") from error
     return tensors, about
 
 
-def _checksum(tensors: Mapping[str, np.ndarray[Any, Any]], text: str) -> str:
-    digest = hashlib.sha256(text.encode())
+def _checksum(tensors: Tensors, about: Any) -> str:
+    digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode())
     for name in sorted(tensors):
         array = tensors[name]
         digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
@@ -101,12 +102,12 @@ def _checksum(tensors: Mapping[str, np.ndarray[Any, Any]], text: str) -> str:
     return digest.hexdigest()
 
 
-def name_leaves(tree: Any, prefix: str) -> dict[str, np.ndarray[Any, Any]]:
+def name_leaves(tree: Any, prefix: str) -> dict[str, Shaped[np.ndarray, "..."]]:
     """The arrays of a tree by the path to each."""
     return {name: np.asarray(leaf) for name, leaf in _named_leaves(tree, prefix)}
 
 
-def fill_leaves(like: Any, tensors: Mapping[str, np.ndarray[Any, Any]], prefix: str) -> Any:
+def fill_leaves(like: Any, tensors: Tensors, prefix: str) -> Any:
     """A tree of the kind of `like` with the arrays that `name_leaves` named."""
     leaves = []
     for name, leaf in _named_leaves(like, prefix):

@@ -29,7 +29,7 @@ def guarded_update(optimiser: optax.GradientTransformation) -> Update:
 
     @jax.jit
     def update(parameters: Any, state: Any, gradient: Any, loss: Any) -> Any:
-        norm = optax.global_norm(gradient)
+        norm = optax.tree.norm(gradient)
         is_finite = jnp.isfinite(norm) & jnp.isfinite(loss)
         changes, new_state = optimiser.update(gradient, state, parameters)
         new_parameters = optax.apply_updates(parameters, changes)

@@ -126,6 +126,8 @@ class _Training:
                 memory_size=config.model.memory_size,
                 threads=threads,
             )
+            if stored is not None:
+                backend.reason = "as the run began"
         self.backend = backend
         optimiser = make_optimiser(config.training)
         self.update = guarded_update(optimiser)
@@ -204,8 +206,8 @@ class _Training:
             progress.parameters, progress.optimiser = updated
             progress.skipped_in_a_row = 0
             for name, value in values.items():
-                total, count = progress.sums.get(name, (0.0, 0))
-                progress.sums[name] = [total + value, count + 1]
+                total, count = progress.sums.get(name, (0.0, 0.0))
+                progress.sums[name] = [total + value, count + 1.0]
         else:
             self._skip(values["loss"], values["gradient_norm"])
         self._log(drawn, values["task_loss"] if is_finite else math.nan)

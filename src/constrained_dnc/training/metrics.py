@@ -69,5 +69,5 @@ def mean_entropy(weights: Float[np.ndarray, "*steps slots"]) -> float:
     return float(-(shares * logs).sum(axis=-1).mean()) if len(shares) else 0.0
 
 
-def _finite_or_none(value: float | None) -> float | None:
+def _finite_or_none(value: float | int | None) -> float | int | None:
     return value if value is not None and math.isfinite(value) else None
