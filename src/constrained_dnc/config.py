@@ -18,6 +18,7 @@ from typing import Any
 from constrained_dnc.approaches import APPROACHES, Approach, get_approach
 from constrained_dnc.errors import BadSetting, one_of, require_whole
 from constrained_dnc.model.build import ModelConfig
+from constrained_dnc.tasks.registry import task_names
 
 
 @dataclass(frozen=True)
@@ -127,7 +128,7 @@ class Config:
     def __post_init__(self) -> None:
         require_whole("seed", self.seed, 0)
         if not self.task:
-            raise BadSetting("task", self.task, "the name of a task")
+            raise BadSetting("task", self.task, f"{one_of(task_names())}, or file.py:Class")
         if APPROACHES.get(self.approach.name, self.approach) != self.approach:
             raise BadSetting(
                 "approach.name",

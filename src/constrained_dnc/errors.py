@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 
-class BadSetting(ValueError):
+class BadSetting(Exception):
     """A setting has a value that is not accepted; the message names all three.
+
+    Not a ValueError: the command line's parser would show a part of that only.
 
     >>> print(BadSetting("memory_size", 0, "a whole number of at least 1"))
     memory_size is 0; accepted: a whole number of at least 1

@@ -61,7 +61,7 @@ class Ticker(Observer):
             notes.append(f"skipped {snapshot.skipped_updates}")
         self.show(snapshot.iteration, snapshot.iterations, ", ".join(notes))
 
-    def show(self, done: float, total: float, notes: str) -> None:
+    def show(self, done: float | int, total: float | int, notes: str) -> None:
         """Show that `done` of `total` is done, now and then."""
         now = time.monotonic()
         if self._began is None:
@@ -76,7 +76,7 @@ class Ticker(Observer):
         else:
             print(f"{self._unit} {done:g}/{total:g}, {text}", flush=True)
 
-    def _speed(self, done: float, total: float, now: float) -> str:
+    def _speed(self, done: float | int, total: float | int, now: float) -> str:
         assert self._began is not None
         then, done_then = self._began
         if done == done_then or now == then:

@@ -63,8 +63,8 @@ def train(arguments: list[str]) -> int:
     name, arguments = _take(arguments, "--approach", "compr+reg")
     base = make_config("sort", name, preset=preset)
     default = _Train(
-        tyro.MISSING,
-        base.approach,
+        task="",  # refused by the config
+        approach=base.approach,
         model=base.model,
         training=base.training,
         evaluation=base.evaluation,
@@ -112,7 +112,7 @@ def evaluate(arguments: list[str]) -> int:
     asked = parse(_Evaluate, arguments, "cdnc evaluate", evaluate.__doc__)
     use_compilation_cache()
     run = load_run(asked.run)
-    with Ticker("evaluated") as ticker:
+    with Ticker("percent") as ticker:
         table = evaluate_run(
             run,
             lengths=None if asked.lengths is None else parse_lengths(asked.lengths),

@@ -78,15 +78,11 @@ def _finding(run: Run, model: DNC, batch: Batch) -> str:
             return f"{name} of the batch is not finite at {where}"
     steps = _Steps(model, batch, run.config.model.memory_size)
     loss_kind, regularisation = run.task.loss, run.config.approach.regularisation
-    for finding in (
-        steps.forwards(),
-        steps.losses(loss_kind, regularisation),
-        steps.backwards(loss_kind, regularisation),
-    ):
-        if finding:
-            return finding
     return (
-        f"everything is finite with the pure backend: what was not came from the backend "
+        steps.forwards()
+        or steps.losses(loss_kind, regularisation)
+        or steps.backwards(loss_kind, regularisation)
+        or "everything is finite with the pure backend: what was not came from the backend "
         f"{run.backend} or from the machine"
     )
 
