@@ -1,12 +1,14 @@
-"""The one error for values that are not accepted."""
+"""The errors a user can meet: a value that is not accepted, a run that cannot be used."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 
-class BadSetting(ValueError):
+class BadSetting(Exception):
     """A setting has a value that is not accepted; the message names all three.
+
+    Not a ValueError: the command line's parser would show a part of that only.
 
     >>> print(BadSetting("memory_size", 0, "a whole number of at least 1"))
     memory_size is 0; accepted: a whole number of at least 1
@@ -29,3 +31,7 @@ def require_whole(setting: str, value: object, minimum: int) -> None:
     """Refuse anything but a whole number of at least `minimum`."""
     if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
         raise BadSetting(setting, value, f"a whole number of at least {minimum}")
+
+
+class RunProblem(Exception):
+    """A run's files cannot be read or written; the message says which, and why."""

@@ -1,0 +1,236 @@
+"""The commands train, evaluate, predict and replay, in processes that are really killed."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from constrained_dnc.cli import main
+from constrained_dnc.config import PRESETS
+from constrained_dnc.training.run import load_run
+from tiny_runs import fingerprint
+
+SMALL = [
+    "--approach=compr",
+    "--preset=smoke",
+    "--threads=1",
+    "--seed=5",
+    "--model.memory-size=4",
+    "--model.word-size=3",
+    "--model.hidden-size=6",
+    "--training.iterations=400",
+    "--training.batch-size=4",
+    "--training.max-length=2",
+    "--training.unseen-length=3",
+    "--training.checkpoint-every=5",
+]
+
+
+def start(folder, *more):
+    command = [sys.executable, "-m", "constrained_dnc", "train", "copy", *SMALL, *more]
+    return subprocess.Popen(
+        [*command, "--run-dir", str(folder)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def finish(folder):
+    process = start(folder)
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == 0, output
+    return output
+
+
+def iteration_of(folder):
+    try:
+        return json.loads((folder / "status.json").read_bytes())["iteration"]
+    except FileNotFoundError:
+        return 0
+
+
+def strike(process, folder, number, chance):
+    """Send a signal some iterations from now, half of the time while a checkpoint is written."""
+    goal = iteration_of(folder) + chance.randint(5, 15)
+    deadline = time.monotonic() + 120
+    while iteration_of(folder) < goal:
+        assert process.poll() is None, process.stdout.read()
+        assert time.monotonic() < deadline
+    if chance.random() < 0.5:
+        while not list(folder.glob(".checkpoint-*.unfinished")) and process.poll() is None:
+            pass
+    else:
+        time.sleep(chance.random() * 0.02)
+    process.send_signal(number)
+    output, _ = process.communicate(timeout=60)
+    return process.returncode, output
+
+
+def struck_run_ends_like_an_undisturbed_one(tmp_path, numbers):
+    finish(tmp_path / "undisturbed")
+    chance = random.Random(2)
+    for number in numbers:
+        code, output = strike(start(tmp_path / "struck"), tmp_path / "struck", number, chance)
+        if number == signal.SIGKILL:
+            assert code == -signal.SIGKILL
+            assert load_run(tmp_path / "struck").status.state == "interrupted"
+        else:
+            assert code == 128 + number
+            assert f"stopped by {number.name}; the same command goes on" in output
+            assert load_run(tmp_path / "struck").status.state == "stopped"
+    assert "going on after iteration" in finish(tmp_path / "struck")
+    assert fingerprint(tmp_path / "struck") == fingerprint(tmp_path / "undisturbed")
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path_factory, monkeypatch):
+    """Compile once for all processes of this file."""
+    folder = tmp_path_factory.getbasetemp() / "compiled"
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(folder))
+
+
+def test_killed_and_stopped_run_ends_with_the_same_bits(tmp_path):
+    struck_run_ends_like_an_undisturbed_one(
+        tmp_path, [signal.SIGKILL, signal.SIGTERM, signal.SIGKILL, signal.SIGINT, signal.SIGKILL]
+    )
+
+
+@pytest.mark.slow
+def test_twenty_kills_change_no_bit(tmp_path):
+    struck_run_ends_like_an_undisturbed_one(tmp_path, [signal.SIGKILL] * 20)
+
+
+@pytest.fixture(scope="module")
+def smoke_run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "smoke"
+    assert main(["train", "sort", "--preset", "smoke", "--run-dir", str(folder)]) == 0
+    return folder
+
+
+def test_train_stores_what_was_asked_for(tmp_path, capsys):
+    arguments = ["train", "copy", "--preset=smoke", "--approach", "reg", "--seed", "7"]
+    arguments += ["--training.iterations", "20", "--model.hidden-size", "5"]
+    arguments += ["--approach.name", "gentle", "--approach.regularisation.task-weight", "0.99"]
+    assert main([*arguments, "--run-dir", str(tmp_path / "run")]) == 0
+    config = load_run(tmp_path / "run").config
+    assert (config.seed, config.training.iterations, config.model.hidden_size) == (7, 20, 5)
+    assert config.model.memory_size == PRESETS["smoke"][0].memory_size
+    assert (config.approach.name, config.approach.controller) == ("gentle", "peephole")
+    assert config.approach.regularisation.task_weight == 0.99
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("backend ")
+    assert lines[1] == f"run {tmp_path / 'run'}: a new run"
+    assert lines[-2].startswith("iteration 20/20, ")
+    for word in ("/s, time left 0:00:00", "loss ", "unseen ", "best at "):
+        assert word in lines[-2]
+    assert lines[-1].startswith("finished after iteration 20: ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--preset", "fast"], ["preset is 'fast'", "paper, quick, smoke"]),
+        (["--preset"], ["--preset", "smoke"]),
+        (["--approach", "regg"], ["approach is 'regg'", "compr+reg"]),
+        (["--approach.compression", "False"], ["a name of your own"]),
+        (["--training.window", "0"], ["training.window is 0"]),
+        (["--training.min-length", "9", "--training.max-length", "3"], ["training.max_length"]),
+    ],
+)
+def test_typos_cost_one_sentence(tmp_path, capsys, arguments, words):
+    code = main(["train", "sort", "--run-dir", str(tmp_path / "run"), *arguments])
+    error = capsys.readouterr().err
+    assert code == 2
+    assert len(error.splitlines()) == 1
+    assert all(word in error for word in words)
+    assert not (tmp_path / "run").exists()
+
+
+def test_help_shows_the_values_of_the_preset(capsys):
+    with pytest.raises(SystemExit):
+        main(["train", "--preset", "smoke", "--approach", "reg", "--help"])
+    text = " ".join(capsys.readouterr().out.split())
+    assert "--approach NAME" in text
+    assert "--training.iterations INT" in text
+    assert "(default: 60)" in text
+    assert "--approach.regularisation.task-weight" in text
+
+
+def test_default_folder_is_named_after_the_run(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    main(["train", "copy", "--preset=smoke", "--approach=compr", "--training.iterations=10"])
+    assert os.listdir("runs") == ["copy-compr-0"]
+
+
+def test_evaluate_prints_and_stores_scores(smoke_run, capsys):
+    assert main(["evaluate", str(smoke_run), "--lengths", "2,4", "--memory-size", "8", "12"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    rows = [line.split()[:2] for line in lines if line.strip()[:1].isdigit()]
+    assert rows == [["8", "2"], ["8", "4"], ["12", "2"], ["12", "4"]]
+    assert "finished after 60" in lines[-1]
+    names = {path.name for path in smoke_run.glob("*.parquet")}
+    assert {"evaluation-unseen-8.parquet", "evaluation-unseen-12.parquet"} <= names
+
+
+def test_predict_shows_problem_and_answers(smoke_run, capsys):
+    assert main(["predict", str(smoke_run), "3 1 2", "--memory-size", "20"]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert lines[0] == ["problem", "3", "1", "2"]
+    assert lines[1] == ["right", "1", "2", "3"]
+    assert lines[2][0] == "model"
+    assert len(lines[2]) == 4
+
+
+def test_replay_of_a_run_without_faults(smoke_run, capsys):
+    assert main(["replay", str(smoke_run)]) == 0
+    assert capsys.readouterr().out == "no update was skipped\n"
+    assert main(["replay", str(smoke_run), "--iteration", "3"]) == 2
+
+
+@pytest.mark.parametrize("command", [["evaluate"], ["predict", "1 2"], ["replay"]])
+def test_folder_without_a_run_is_refused(tmp_path, capsys, command):
+    assert main([command[0], str(tmp_path), *command[1:]]) == 2
+    assert "a run directory" in capsys.readouterr().err
+
+
+FAULTY = """
+from constrained_dnc.tasks.copy import Copy
+
+class Faulty(Copy):
+    name = "faulty"
+
+    def encode(self, problems):
+        batch = super().encode(problems)
+        batch.inputs[0, 0, 0] = float("inf")
+        return batch
+"""
+
+
+def test_divergence_has_exit_code_3_and_can_be_replayed(tmp_path, capsys):
+    (tmp_path / "faulty.py").write_text(FAULTY)
+    task, folder = f"{tmp_path / 'faulty.py'}:Faulty", str(tmp_path / "run")
+    arguments = ["train", task, *SMALL, "--run-dir", folder]
+    assert main(arguments) == 3
+    assert "diverged after iteration 100" in capsys.readouterr().out
+    assert main(arguments) == 3
+    capsys.readouterr()
+    assert main(["replay", folder]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 5
+    assert all("inputs of the batch is not finite at step 1, sample 1" in line for line in lines)
+
+
+def test_damaged_run_is_one_sentence_and_exit_code_1(tmp_path, capsys):
+    arguments = ["train", "copy", *SMALL, "--training.iterations=10"]
+    arguments += ["--run-dir", str(tmp_path / "run")]
+    assert main(arguments) == 0
+    for path in (tmp_path / "run").glob("checkpoint-*"):
+        path.write_bytes(b"")
+    assert main(arguments) == 1
+    assert len(capsys.readouterr().err.splitlines()) == 1

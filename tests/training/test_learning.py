@@ -1,0 +1,118 @@
+"""It learns, through the memory, and every part of the memory has its gradient.
+
+The learning test uses the controller without a state: what it copies it can only have kept in the
+memory. As the memory has more than one way to solve a task, a missing gradient of one part might
+only slow learning down: finite differences along every part of the controller's requests find it,
+and the last test cuts each gradient to see that they do.
+"""
+
+from dataclasses import replace
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from builders import SMALL, random_inputs, small_dnc
+from test_dnc import unroll_with_frozen_usage
+
+from constrained_dnc.config import EvaluationConfig, TrainingConfig, make_config
+from constrained_dnc.evaluation.lengths import evaluate
+from constrained_dnc.model import memory
+from constrained_dnc.model.build import ModelConfig
+from constrained_dnc.model.memory import interface_parts
+from constrained_dnc.training.loop import train
+
+
+def test_learns_to_copy_with_nothing_but_the_memory(tmp_path):
+    config = replace(
+        make_config("copy", "stateless-baseline"),
+        model=ModelConfig(memory_size=8, word_size=8, num_reads=1, hidden_size=32),
+        training=TrainingConfig(
+            iterations=3000,
+            batch_size=32,
+            learning_rate=3e-3,
+            min_length=1,
+            max_length=4,
+            unseen_length=5,
+            window=10,
+        ),
+        evaluation=EvaluationConfig(lengths="1..5", batches=4),
+    )
+    run = train(config, tmp_path / "run", threads=1)
+    scores = dict(zip(range(1, 6), evaluate(run)["score"].to_pylist(), strict=True))
+    assert np.mean([scores[length] for length in range(1, 5)]) >= 0.95
+    untrained = 0.2  # one of five numerals
+    assert scores[5] > 2 * untrained
+
+
+def memory_model():
+    """A model whose outputs come from the reads alone, and one vector per part of its requests."""
+    model = small_dnc("stateless-baseline", scale=0.6)
+    model = eqx.tree_at(
+        lambda m: (m.output_weight, m.output_bias), model, replace_fn=jnp.zeros_like
+    )
+    rng = np.random.default_rng(0)
+    sizes = interface_parts(SMALL.num_reads, SMALL.word_size)
+    ends = np.cumsum(list(sizes.values()))
+    directions = {}
+    for (name, size), end in zip(sizes.items(), ends, strict=True):
+        directions[name] = np.zeros(ends[-1])
+        directions[name][end - size : end] = rng.normal(size=size)
+    return model, random_inputs(6, 2), directions
+
+
+def slopes_by_gradient():
+    """How the loss changes along each part of the interface's bias, from one gradient."""
+    with jax.enable_x64(True):
+        model, inputs, directions = memory_model()
+
+        def loss(bias):
+            changed = eqx.tree_at(lambda m: m.interface_bias, model, bias)
+            return jnp.sum(changed.unroll(inputs, SMALL.memory_size).outputs ** 2)
+
+        gradient = np.asarray(jax.jit(jax.grad(loss))(model.interface_bias))
+    return np.array([gradient @ direction for direction in directions.values()])
+
+
+@pytest.fixture(scope="module")
+def slopes_by_difference():
+    """The same from central differences, with the usage's write weights held, as by its rule."""
+    with jax.enable_x64(True):
+        model, inputs, directions = memory_model()
+        inside = model.unroll(inputs, SMALL.memory_size, internals=True).internals
+
+        @jax.jit
+        def loss(bias):
+            changed = eqx.tree_at(lambda m: m.interface_bias, model, bias)
+            outputs, _ = unroll_with_frozen_usage(changed, inputs, inside.memory.write_weights)
+            return jnp.sum(outputs**2)
+
+        bias, step = model.interface_bias, 1e-5
+        differences = [
+            (loss(bias + step * direction) - loss(bias - step * direction)) / (2 * step)
+            for direction in directions.values()
+        ]
+        return np.array(differences, np.float64)
+
+
+def test_every_part_of_the_memory_has_its_gradient(slopes_by_difference):
+    np.testing.assert_allclose(slopes_by_gradient(), slopes_by_difference, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "content_weights",
+        "allocation_weights",
+        "usage_after_step",
+        "link_after_write",
+        "precedence_after_write",
+        "_write",
+    ],
+)
+def test_a_missing_gradient_of_any_part_would_be_noticed(part, monkeypatch, slopes_by_difference):
+    compute = getattr(memory, part)
+    monkeypatch.setattr(memory, part, lambda *given: jax.lax.stop_gradient(compute(*given)))
+    errors = np.abs(slopes_by_gradient() / slopes_by_difference - 1)
+    assert errors.max() > 1e-3

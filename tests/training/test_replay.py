@@ -1,0 +1,132 @@
+"""Replay names the first quantity that is not finite."""
+
+import numpy as np
+import pytest
+
+from constrained_dnc.approaches import Approach
+from constrained_dnc.errors import BadSetting
+from constrained_dnc.training.guard import keep_offender
+from constrained_dnc.training.loop import train
+from constrained_dnc.training.replay import kept_iterations, replay
+from constrained_dnc.training.run import NONFINITE, initial_model, load_run, write_config
+from tiny_runs import tiny_config
+
+NAN_TASK = """
+from constrained_dnc.tasks.copy import Copy
+
+class Faulty(Copy):
+    name = "faulty"
+
+    def encode(self, problems):
+        batch = super().encode(problems)
+        batch.inputs[1, 2, 0] = float("nan")
+        return batch
+"""
+
+SHARP_CONTROLLER = '''
+import jax.numpy as jnp
+from constrained_dnc import AbstractController, ControllerStep
+
+class Sharp(AbstractController):
+    """Finite itself, but not its gradient: the root of 0."""
+
+    weight: object
+    hidden_size: int
+
+    def __init__(self, input_size, hidden_size, *, key):
+        self.weight = jnp.ones((hidden_size, input_size))
+        self.hidden_size = hidden_size
+
+    def initial_state(self):
+        return ()
+
+    def __call__(self, inputs, state):
+        hidden = self.weight @ inputs + jnp.sqrt(jnp.maximum(0, -self.weight[0, 0] ** 2))
+        return ControllerStep(hidden, state, jnp.zeros(0))
+
+    def cell_state(self, state):
+        return jnp.zeros(0)
+'''
+
+
+def kept_run(folder, config, change=lambda model: model, iteration=3):
+    """A run directory with one kept update, made by hand."""
+    folder.mkdir()
+    write_config(folder, config, "fused", 1)
+    keep_offender(folder / NONFINITE, iteration, change(initial_model(config)), 0.5, float("nan"))
+    return load_run(folder)
+
+
+def test_a_value_of_the_batch_is_named(tmp_path):
+    (tmp_path / "faulty.py").write_text(NAN_TASK)
+    config = tiny_config(f"{tmp_path / 'faulty.py'}:Faulty")
+    found = replay(kept_run(tmp_path / "run", config))
+    assert "inputs of the batch is not finite at step 2, sample 3" in str(found)
+
+
+@pytest.mark.parametrize(
+    ("parameter", "value", "said"),
+    [
+        (lambda m: m.controller.initial_cell, np.nan, "hidden is not finite at step 1"),
+        (lambda m: m.interface_bias, np.nan, "interface.read_keys is not finite at step 1"),
+        (lambda m: m.output_bias, np.nan, "outputs is not finite at step 1, sample 1"),
+    ],
+)
+def test_a_quantity_of_the_forward_pass_is_named(tmp_path, parameter, value, said):
+    import equinox as eqx
+
+    def spoil(model):
+        return eqx.tree_at(parameter, model, parameter(model).at[0].set(value))
+
+    assert said in str(replay(kept_run(tmp_path / "run", tiny_config(), spoil)))
+
+
+def test_a_loss_is_named(tmp_path):
+    """Outputs are finite, but their squares are not."""
+    from dataclasses import replace
+
+    config = tiny_config()
+    config = replace(config, model=replace(config.model, clip_value=None))
+
+    def enlarge(model):
+        import equinox as eqx
+
+        return eqx.tree_at(lambda m: m.output_bias, model, model.output_bias + 1e30)
+
+    found = str(replay(kept_run(tmp_path / "run", config, enlarge)))
+    assert "task_loss is inf, all outputs and cell states are finite" in found
+
+
+def test_a_gradient_is_skipped_then_named(tmp_path):
+    from dataclasses import replace
+
+    (tmp_path / "sharp.py").write_text(SHARP_CONTROLLER)
+    config = replace(
+        tiny_config(max_length=1, unseen_length=1, iterations=4, entropy_every=100),
+        approach=Approach("sharp", f"{tmp_path / 'sharp.py'}:Sharp"),
+    )
+    run = train(config, tmp_path / "run")
+    assert run.status.skipped_updates == 4
+    assert kept_iterations(run) == [1, 2, 3, 4]
+    found = str(replay(run))
+    assert found == (
+        "iteration 1, length 1: the gradient of the parameter controller.weight "
+        "is not finite at step 4"
+    )
+
+
+def test_what_cannot_be_repeated_is_said(tmp_path):
+    run = kept_run(tmp_path / "run", tiny_config())
+    found = str(replay(run))
+    assert "everything is finite" in found
+    assert "backend fused" in found
+
+
+def test_only_kept_iterations_can_be_replayed(tmp_path):
+    run = kept_run(tmp_path / "run", tiny_config(), iteration=3)
+    with pytest.raises(BadSetting, match="iteration is 4; accepted: one of 3"):
+        replay(run, 4)
+    (tmp_path / "none").mkdir()
+    write_config(tmp_path / "none", tiny_config(), "fused", 1)
+    with pytest.raises(BadSetting, match="no update was skipped"):
+        replay(tmp_path / "none")
