@@ -98,6 +98,14 @@ def test_a_controller_of_your_own_runs_on_the_pure_backend():
         choose_backend("fused", model, task.loss, None, memory_size=5)
 
 
+@pytest.mark.parametrize("choice", ["pure", "auto"])
+def test_a_memory_without_slots_is_refused_and_not_replaced(choice):
+    model, batch = model_and_batch()
+    backend = choose_backend(choice, model, "squared error", None, memory_size=5)
+    with pytest.raises(BadSetting, match="memory_size is 0"):
+        backend.forward(model, batch.inputs, 0)
+
+
 def test_without_the_kernel_auto_is_pure_and_says_why(monkeypatch):
     monkeypatch.setattr(fused, "missing_reason", lambda: "the fused kernel is not built")
     model, _ = model_and_batch()

@@ -96,10 +96,11 @@ class PureBackend(AbstractBackend):
         return loss, parts, gradient
 
     def forward(self, model: DNC, inputs: Any, memory_size: int | None = None) -> Unrolled:
-        model.check_run(inputs, memory_size or self.memory_size)
+        size = self.memory_size if memory_size is None else memory_size
+        model.check_run(inputs, size)
         steps = len(inputs)
         blank = ((0, rounded_up(steps) - steps), (0, 0), (0, 0))
-        padded = _pure_forward(model, jnp.pad(inputs, blank), memory_size or self.memory_size)
+        padded = _pure_forward(model, jnp.pad(inputs, blank), size)
         return Unrolled(padded.outputs[:steps], padded.cell_states[:steps], None)
 
     def weights(self, model: DNC, inputs: Any) -> tuple[Any, Any]:
@@ -133,7 +134,8 @@ class FusedBackend(AbstractBackend):
         return loss, parts, self._unroll.backward(*cotangents)
 
     def forward(self, model: DNC, inputs: Any, memory_size: int | None = None) -> Unrolled:
-        run = self._unroll.forward(model, inputs, memory_size or self.memory_size)
+        size = self.memory_size if memory_size is None else memory_size
+        run = self._unroll.forward(model, inputs, size)
         return Unrolled(jnp.asarray(run.outputs), jnp.asarray(run.cell_states), None)
 
     def weights(self, model: DNC, inputs: Any) -> tuple[Any, Any]:
