@@ -205,13 +205,14 @@ PRESETS: dict[str, tuple[ModelConfig, TrainingConfig, EvaluationConfig]] = {
         ),
     ),
     "quick": (
-        ModelConfig(memory_size=20, word_size=12, num_reads=2, hidden_size=64),
+        ModelConfig(memory_size=16, word_size=8, num_reads=1, hidden_size=64),
         TrainingConfig(
             iterations=8000,
-            batch_size=32,
-            min_length=2,
+            batch_size=16,
+            learning_rate=4e-3,
+            min_length=1,
             max_length=6,
-            unseen_length=9,
+            unseen_length=8,
             window=50,
             checkpoint_every=500,
         ),
