@@ -16,8 +16,12 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
+# A whole study in at most a quarter of an hour on two cores; interrupted, it goes on.
 demo: setup
-	$(BIN)/cdnc tour
+	$(BIN)/cdnc reproduce --preset quick
+
+bench: setup
+	$(BIN)/cdnc bench
 
 # The report's page is tested in a real browser; without one these tests are skipped, but not in CI.
 browser:
