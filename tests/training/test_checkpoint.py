@@ -9,6 +9,7 @@ import pytest
 
 from constrained_dnc.errors import RunProblem
 from constrained_dnc.training.checkpoint import NAMES, RULES, Checkpoints, Progress
+from constrained_dnc.training.files import write_tensors
 from constrained_dnc.training.selection import Selection
 from tiny_runs import tiny_config
 
@@ -109,3 +110,9 @@ def test_checkpoint_of_another_config_is_refused_with_the_fields(tmp_path):
     other = replace(CONFIG, seed=9, training=replace(CONFIG.training, learning_rate=0.5))
     with pytest.raises(RunProblem, match=r"seed \(9 and 0\), training.learning_rate \(0.5 and"):
         load(tmp_path, other)
+
+
+def test_another_kind_of_file_is_no_checkpoint(tmp_path):
+    write_tensors(tmp_path / NAMES[0], {"parameters/w": np.ones(3)}, {"iteration": 7})
+    with pytest.raises(RunProblem, match="is not a checkpoint"):
+        load(tmp_path)

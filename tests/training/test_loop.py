@@ -283,6 +283,12 @@ def test_folder_with_other_things_is_refused(tmp_path):
     (tmp_path / "thesis.tex").write_text("precious")
     with pytest.raises(BadSetting, match="empty folder"):
         train(CONFIG, tmp_path)
+    assert os.listdir(tmp_path) == ["thesis.tex"]
+
+
+def test_no_threads_are_refused(tmp_path):
+    with pytest.raises(BadSetting, match="threads is 0"):
+        train(CONFIG, tmp_path / "run", threads=0)
 
 
 def test_fault_in_a_gradient_is_skipped_and_counted(finished, tmp_path):

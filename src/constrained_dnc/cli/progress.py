@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import deque
 from datetime import timedelta
 from types import TracebackType
 
@@ -14,6 +15,7 @@ from constrained_dnc.training.observer import Observer, Snapshot
 
 SECONDS_BETWEEN_LINES = 10.0
 SECONDS_BETWEEN_REDRAWS = 0.2
+LOOKS = 30
 
 
 class Ticker(Observer):
@@ -21,8 +23,7 @@ class Ticker(Observer):
 
     def __init__(self, unit: str):
         self._unit = unit
-        self._began: tuple[float, int] | None = None  # time and amount done at the first look
-        self._shown = 0.0
+        self._looks: deque[tuple[float, float | int]] = deque(maxlen=LOOKS)  # time, amount done
         self._bar: Progress | None = None
         if sys.stdout.isatty():
             columns = (BarColumn(30), MofNCompleteColumn(), TextColumn("{task.description}"))
@@ -64,21 +65,19 @@ class Ticker(Observer):
     def show(self, done: float | int, total: float | int, notes: str) -> None:
         """Show that `done` of `total` is done, now and then."""
         now = time.monotonic()
-        if self._began is None:
-            self._began = (now, int(done))
         pause = SECONDS_BETWEEN_LINES if self._bar is None else SECONDS_BETWEEN_REDRAWS
-        if now - self._shown < pause and done < total:
+        if self._looks and now - self._looks[-1][0] < pause and done < total:
             return
-        self._shown = now
-        text = f"{self._speed(done, total, now)}, {notes}"
+        self._looks.append((now, done))
+        text = f"{self._speed(total)}, {notes}"
         if self._bar is not None:
             self._bar.update(self._row, completed=done, total=total, description=text)
         else:
             print(f"{self._unit} {done:g}/{total:g}, {text}", flush=True)
 
-    def _speed(self, done: float | int, total: float | int, now: float) -> str:
-        assert self._began is not None
-        then, done_then = self._began
+    def _speed(self, total: float | int) -> str:
+        """Speed and time left, from the last looks: compilation at the start is forgotten."""
+        (then, done_then), (now, done) = self._looks[0], self._looks[-1]
         if done == done_then or now == then:
             return "-/s, time left -"
         rate = (done - done_then) / (now - then)

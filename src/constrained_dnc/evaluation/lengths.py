@@ -112,6 +112,8 @@ def evaluation_backend(
     run: Run, model: DNC, backend: Choice, threads: int | None
 ) -> AbstractBackend:
     """The backend for a trained model; it need not be that of training."""
+    if threads is not None:
+        require_whole("threads", threads, 1)
     config = run.config
     return choose_backend(
         backend,

@@ -68,7 +68,7 @@ class Checkpoints:
             path = self._folder / name
             if path.exists():
                 try:
-                    found.append((name, *read_tensors(path)))
+                    found.append((name, *_read(path)))
                 except RunProblem as error:
                     problems.append(str(error))
         if not found and problems:
@@ -94,6 +94,13 @@ class Checkpoints:
 
 def _other(name: str) -> str:
     return NAMES[1 - NAMES.index(name)]
+
+
+def _read(path: Path) -> tuple[Any, dict[str, Any]]:
+    tensors, about = read_tensors(path)
+    if "config" not in about or "selections" not in about:
+        raise RunProblem(f"{path} is not a checkpoint")
+    return tensors, about
 
 
 def _restore(fresh: Progress, tensors: Any, about: dict[str, Any], window: int) -> Progress:

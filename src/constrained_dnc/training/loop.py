@@ -17,7 +17,7 @@ import numpy as np
 import optax
 
 from constrained_dnc.config import Config, TrainingConfig, differences
-from constrained_dnc.errors import BadSetting, RunProblem
+from constrained_dnc.errors import BadSetting, RunProblem, require_whole
 from constrained_dnc.model.backend import AbstractBackend, Choice, choose_backend
 from constrained_dnc.tasks.registry import get_task
 from constrained_dnc.training.checkpoint import RULES, Checkpoints, Progress
@@ -64,12 +64,14 @@ def train(
     SystemExit(143). A run goes on with the backend and the number of threads it began with, as
     its bits depend on both.
     """
+    if threads is not None:
+        require_whole("threads", threads, 1)
     folder = Path(run_dir)
     observer = observer or Observer()
     folder.mkdir(parents=True, exist_ok=True)
+    _refuse_strange_folder(folder)
     with postponed_signals() as stop:
         with locked(folder / LOCK):
-            _refuse_strange_folder(folder)
             _Training(config, folder, backend, threads, observer).run(stop)
         if stop.signal is not None:
             observer.say(f"stopped by {stop.signal.name}; the same command goes on from here")

@@ -1,0 +1,55 @@
+"""Evaluation: samples x steps per second and peak memory, for both memory sizes and backends.
+
+python benchmarks/evaluation.py           a short length for each memory size
+python benchmarks/evaluation.py 500 1000  one memory size and length, with both backends
+
+Batch of 64, the paper's model, copy. Every measurement has a process of its own, so that its peak
+memory is its own too; the backend `pure` is timed after its compilation.
+"""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+from time import perf_counter
+
+import jax
+
+from constrained_dnc import ModelConfig, build_dnc, choose_backend, get_approach, get_task
+
+BATCH_SIZE = 64
+SHORT = ((50, 50), (500, 20))
+
+
+def measure(backend: str, memory_size: int, length: int) -> str:
+    """One line: the speed of the forward pass and the memory of the whole process."""
+    task, approach = get_task("copy"), get_approach("compr+reg")
+    model = build_dnc(approach, task, ModelConfig(), key=jax.random.key(0))
+    computing = choose_backend(
+        backend, model, task.loss, approach.regularisation, memory_size=memory_size
+    )
+    batch = task.sample(0, BATCH_SIZE, length)
+    if length <= 100:
+        jax.block_until_ready(computing.forward(model, batch.inputs).outputs)
+    start = perf_counter()
+    jax.block_until_ready(computing.forward(model, batch.inputs).outputs)
+    seconds = perf_counter() - start
+    speed = BATCH_SIZE * task.num_steps(length) / seconds
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
+    return (
+        f"{backend:5}  N = {memory_size:3}  L = {length:4}  {speed:8.0f} samples x steps / s  "
+        f"{seconds:6.1f} s per batch  peak {peak:5.0f} MB"
+    )
+
+
+if __name__ == "__main__":
+    asked = sys.argv[1:]
+    if len(asked) == 3:
+        print(measure(asked[0], int(asked[1]), int(asked[2])))
+        sys.exit()
+    cases = [(int(asked[0]), int(asked[1]))] if asked else SHORT
+    for memory_size, length in cases:
+        for backend in ("fused", "pure"):
+            arguments = [backend, str(memory_size), str(length)]
+            subprocess.run([sys.executable, __file__, *arguments], check=True)

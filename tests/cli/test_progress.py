@@ -1,0 +1,56 @@
+"""Progress in plain lines and on a terminal."""
+
+import io
+import sys
+
+import pytest
+
+from constrained_dnc.cli import progress
+from constrained_dnc.cli.progress import Ticker
+from constrained_dnc.training.observer import Snapshot
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that the test sets."""
+    now = [100.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    return now
+
+
+def snapshot(iteration, unseen=None):
+    return Snapshot(iteration, 1000, 0.25, unseen, 10 if unseen else None, 2)
+
+
+def test_plain_lines_come_now_and_then_and_at_the_end(clock, capsys):
+    with Ticker("iteration") as ticker:
+        for iteration in range(1, 1001):
+            ticker.progress(snapshot(iteration, 0.5))
+            clock[0] += 0.125
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 14
+    assert lines[0].startswith("iteration 1/1000, -/s, time left -, loss 0.25, unseen 0.5, best at")
+    assert lines[5] == (
+        "iteration 401/1000, 8/s, time left 0:01:15, loss 0.25, unseen 0.5, best at 10, skipped 2"
+    )
+    assert lines[-1].startswith("iteration 1000/1000, 8/s, time left 0:00:00")
+
+
+def test_terminal_has_a_bar(clock, monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stdout", screen)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "150")
+    with Ticker("iteration") as ticker:
+        ticker.say("backend fused: [a reason]")
+        ticker.progress(snapshot(1))
+        clock[0] += 10
+        ticker.progress(snapshot(101))
+    text = screen.getvalue()
+    assert "backend fused: [a reason]" in text
+    assert "101/1000" in text
+    assert "10/s, time left 0:01:30, loss 0.25" in text
