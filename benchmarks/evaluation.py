@@ -4,7 +4,14 @@ python benchmarks/evaluation.py           a short length for each memory size
 python benchmarks/evaluation.py 500 1000  one memory size and length, with both backends
 
 Batch of 64, the paper's model, copy. Every measurement has a process of its own, so that its peak
-memory is its own too; the backend `pure` is timed after its compilation.
+memory is its own too; up to a length of 100 the backend `pure` is timed after its compilation.
+
+Last numbers (two cores, AVX2, other work on them; thousands of samples x steps per second, MB):
+
+| | N = 50, L = 50 | N = 500, L = 20 | N = 500, L = 1000 |
+|---|---|---|---|
+| fused | 51, 337 MB | 5.7, 339 MB | 11.6, 470 MB |
+| pure | 51, 387 MB | 1.6, 479 MB | 0.6, 546 MB |
 """
 
 from __future__ import annotations

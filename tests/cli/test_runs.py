@@ -62,6 +62,7 @@ def strike(process, folder, number, chance):
     while iteration_of(folder) < goal:
         assert process.poll() is None, process.stdout.read()
         assert time.monotonic() < deadline
+        time.sleep(0.002)
     if chance.random() < 0.5:
         while not list(folder.glob(".checkpoint-*.unfinished")) and process.poll() is None:
             pass

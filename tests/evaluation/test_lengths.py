@@ -101,22 +101,21 @@ def test_many_lengths_are_few_compilations(run, monkeypatch):
     monkeypatch.setattr(
         lengths, "evaluation_backend", lambda run, *_: PureBackend("squared error", None, 4)
     )
-    pure = evaluate(run, lengths=range(3, 12), batches=1)
-    assert {shape[0] for shape in shapes} == {8, 12, 16, 24}
+    pure = evaluate(run, lengths=range(3, 8), batches=1)
+    assert {shape[0] for shape in shapes} == {8, 12, 16}
     monkeypatch.undo()
-    usual = evaluate(run, lengths=range(3, 12), batches=1)
+    usual = evaluate(run, lengths=range(3, 8), batches=1)
     np.testing.assert_allclose(pure["score"], usual["score"], atol=1e-12)
 
 
 def test_rounding_up_the_steps_changes_nothing(run):
     model = run.model
     pure = PureBackend("squared error", None, 4)
-    for steps in (5, 7):
-        inputs = np.random.default_rng(steps).normal(size=(steps, 3, 2)).astype(np.float32)
-        padded = pure.forward(model, inputs)
-        plain = model.unroll(inputs, 4)
-        np.testing.assert_allclose(padded.outputs, plain.outputs, rtol=1e-5, atol=1e-6)
-        np.testing.assert_allclose(padded.cell_states, plain.cell_states, rtol=1e-5, atol=1e-6)
+    inputs = np.random.default_rng(0).normal(size=(7, 3, 2)).astype(np.float32)
+    padded = pure.forward(model, inputs)
+    plain = model.unroll(inputs, 4)
+    np.testing.assert_allclose(padded.outputs, plain.outputs, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(padded.cell_states, plain.cell_states, rtol=1e-5, atol=1e-6)
 
 
 def test_predict_reads_and_answers_in_plain_values(run):

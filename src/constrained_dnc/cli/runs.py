@@ -122,7 +122,7 @@ def evaluate(arguments: list[str]) -> int:
             backend=asked.backend,
             threads=asked.threads,
             progress=lambda done, total, row: ticker.show(
-                100 * done / total, 100, f"length {row.length}, memory size {row.memory_size}"
+                int(100 * done / total), 100, f"length {row.length}, memory size {row.memory_size}"
             ),
         )
     print(f"{'memory size':>11}  {'length':>6}  {run.task.score_kind:>8}  whole sequence")

@@ -59,7 +59,7 @@ class MetricsFile:
 def mean_entropy(weights: Float[np.ndarray, "*steps slots"]) -> float:
     """The mean entropy, in nats, of weights scaled to a sum of 1; steps without weight left out.
 
-    >>> round(mean_entropy(np.array([[0.1, 0.1], [0.5, 0.0], [0.0, 0.0]])) / np.log(2), 6)
+    >>> round(mean_entropy(np.array([[0.1, 0.1], [0.5, 0.0], [0.0, 0.0]])) / math.log(2), 6)
     0.5
     """
     weights = np.asarray(weights, np.float64).reshape(-1, weights.shape[-1])
