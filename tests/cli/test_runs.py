@@ -89,11 +89,12 @@ def struck_run_ends_like_an_undisturbed_one(tmp_path, numbers):
     assert fingerprint(tmp_path / "struck") == fingerprint(tmp_path / "undisturbed")
 
 
-@pytest.fixture(autouse=True)
-def cache(tmp_path_factory, monkeypatch):
-    """Compile once for all processes of this file."""
-    folder = tmp_path_factory.getbasetemp() / "compiled"
-    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(folder))
+@pytest.fixture(scope="module", autouse=True)
+def cache(tmp_path_factory):
+    """Compile once for all processes of this file, and leave the user's cache alone."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
 
 
 def test_killed_and_stopped_run_ends_with_the_same_bits(tmp_path):

@@ -139,7 +139,7 @@ class Search(AbstractTask):
         try:
             numerals = parse_numerals("data", data)
             (numeral,) = parse_numerals("query", query)
-        except ValueError:
+        except (BadSetting, ValueError):
             accepted = f"{ACCEPTED}, then ? and one of them, such as '2 1 2 4 ? 2'"
             raise BadSetting("problem", text, accepted) from None
         return SearchProblem(numerals, numeral)

@@ -1,0 +1,27 @@
+"""Where compiled programs are kept."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+SHOW = (
+    "import jax; from constrained_dnc.training.compilation import use_compilation_cache;"
+    "use_compilation_cache(); print(jax.config.jax_compilation_cache_dir)"
+)
+
+
+@pytest.mark.parametrize(
+    ("variable", "folder"),
+    [
+        ("XDG_CACHE_HOME", "{}/constrained-dnc/compiled"),
+        ("JAX_COMPILATION_CACHE_DIR", "{}"),
+    ],
+)
+def test_cache_is_where_the_environment_says(tmp_path, variable, folder):
+    surroundings = os.environ | {variable: str(tmp_path)}
+    shown = subprocess.run(
+        [sys.executable, "-c", SHOW], env=surroundings, capture_output=True, text=True, check=True
+    )
+    assert shown.stdout.strip() == folder.format(tmp_path)
