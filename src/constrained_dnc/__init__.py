@@ -1,7 +1,9 @@
 """Differentiable neural computers with constrained controller states."""
 
 from constrained_dnc.approaches import APPROACHES, Approach, Regularisation, get_approach
-from constrained_dnc.errors import BadSetting
+from constrained_dnc.config import Config, EvaluationConfig, TrainingConfig, make_config
+from constrained_dnc.errors import BadSetting, RunProblem
+from constrained_dnc.evaluation.lengths import evaluate, predict
 from constrained_dnc.model.backend import choose_backend
 from constrained_dnc.model.build import ModelConfig, build_dnc
 from constrained_dnc.model.controllers import AbstractController, ControllerStep
@@ -10,6 +12,10 @@ from constrained_dnc.model.losses import total_loss
 from constrained_dnc.tasks.numeral import AbstractNumeralTask
 from constrained_dnc.tasks.registry import get_task, task_names
 from constrained_dnc.tasks.task import AbstractTask, Batch
+from constrained_dnc.training.loop import train
+from constrained_dnc.training.observer import Observer, Snapshot
+from constrained_dnc.training.replay import replay
+from constrained_dnc.training.run import Run, load_run
 
 __all__ = [
     "APPROACHES",
@@ -20,13 +26,26 @@ __all__ = [
     "Approach",
     "BadSetting",
     "Batch",
+    "Config",
     "ControllerStep",
+    "EvaluationConfig",
     "ModelConfig",
+    "Observer",
     "Regularisation",
+    "Run",
+    "RunProblem",
+    "Snapshot",
+    "TrainingConfig",
     "build_dnc",
     "choose_backend",
+    "evaluate",
     "get_approach",
     "get_task",
+    "load_run",
+    "make_config",
+    "predict",
+    "replay",
     "task_names",
     "total_loss",
+    "train",
 ]

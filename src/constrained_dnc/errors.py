@@ -1,4 +1,4 @@
-"""The one error for values that are not accepted."""
+"""The errors a user can meet: a value that is not accepted, a run that cannot be used."""
 
 from __future__ import annotations
 
@@ -29,3 +29,7 @@ def require_whole(setting: str, value: object, minimum: int) -> None:
     """Refuse anything but a whole number of at least `minimum`."""
     if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
         raise BadSetting(setting, value, f"a whole number of at least {minimum}")
+
+
+class RunProblem(Exception):
+    """A run's files cannot be read or written; the message says which, and why."""

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from constrained_dnc.errors import BadSetting
+from constrained_dnc.errors import BadSetting, RunProblem
 
 COMMANDS = {  # name: (module, what it does)
     "tasks": ("library", "list the tasks"),
@@ -17,11 +17,18 @@ COMMANDS = {  # name: (module, what it does)
     "show": ("library", "draw one sample of a task, step by step"),
     "tour": ("library", "one batch of every task and an untrained model's answers"),
     "bench": ("bench", "time a training iteration: fused, pure, floor"),
+    "train": ("runs", "train a model, or go on with a run that was stopped"),
+    "evaluate": ("runs", "score a run for every length and memory size"),
+    "predict": ("runs", "answer one problem with a trained model"),
+    "replay": ("runs", "say why updates of a run were skipped"),
 }
 
 EXAMPLES = """examples:
   cdnc show sort --length 8
   cdnc tour
+  cdnc train copy --preset smoke --run-dir runs/first
+  cdnc evaluate runs/first
+  cdnc predict runs/first "3 1 4"
 """
 
 
@@ -34,21 +41,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if arguments[0] == "--version":
         print(version("constrained-dnc"))
         return 0
-    name, *rest = arguments
     try:
-        if name not in COMMANDS:
-            close = difflib.get_close_matches(name, COMMANDS, 1)
-            hint = f" (did you mean {close[0]}?)" if close else ""
-            raise BadSetting("command", name, f"one of {', '.join(COMMANDS)}{hint}")
-        module = importlib.import_module(f"constrained_dnc.cli.{COMMANDS[name][0]}")
-        code: int = getattr(module, name)(rest)
+        code = _run(*arguments)
         sys.stdout.flush()
     except BadSetting as error:
         print(f"cdnc: {error}", file=sys.stderr)
-        return 2
+        code = 2
+    except RunProblem as error:
+        print(f"cdnc: {error}", file=sys.stderr)
+        code = 1
+    except KeyboardInterrupt:
+        code = 130
     except BrokenPipeError:  # the reader of our output has left, as with `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
+        code = 141
+    return code
+
+
+def _run(name: str, *arguments: str) -> int:
+    if name not in COMMANDS:
+        close = difflib.get_close_matches(name, COMMANDS, 1)
+        hint = f" (did you mean {close[0]}?)" if close else ""
+        raise BadSetting("command", name, f"one of {', '.join(COMMANDS)}{hint}")
+    module = importlib.import_module(f"constrained_dnc.cli.{COMMANDS[name][0]}")
+    code: int = getattr(module, name)(list(arguments))
     return code
 
 

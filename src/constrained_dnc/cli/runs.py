@@ -1,0 +1,213 @@
+"""Commands about one run: train, evaluate, predict, replay."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+from constrained_dnc.approaches import APPROACHES, Approach
+from constrained_dnc.cli.parsing import parse
+from constrained_dnc.cli.progress import Ticker
+from constrained_dnc.config import (
+    PRESETS,
+    Config,
+    EvaluationConfig,
+    TrainingConfig,
+    make_config,
+    parse_lengths,
+)
+from constrained_dnc.errors import BadSetting
+from constrained_dnc.evaluation.lengths import evaluate as evaluate_run
+from constrained_dnc.evaluation.lengths import predict as predict_one
+from constrained_dnc.model.build import ModelConfig
+from constrained_dnc.tasks.registry import get_task
+from constrained_dnc.training.compilation import use_compilation_cache
+from constrained_dnc.training.loop import train as train_run
+from constrained_dnc.training.replay import kept_iterations
+from constrained_dnc.training.replay import replay as replay_update
+from constrained_dnc.training.run import load_run
+
+DIVERGED = 3
+
+
+@dataclass(frozen=True)
+class _Train:
+    task: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TASK")]
+    """A task: its name, package.module:Class or file.py:Class."""
+    approach: Annotated[Approach, tyro.conf.AvoidSubcommands]
+    seed: int = 0
+    """Fixes the first parameters and every batch."""
+    run_dir: Path | None = None
+    """Where the run lives; by default runs/TASK-APPROACH-SEED."""
+    backend: Literal["auto", "fused", "pure"] = "auto"
+    """What computes: C++ where it can (auto), C++ (fused) or JAX (pure)."""
+    threads: int | None = None
+    """Threads of the fused backend; by default all cores."""
+    model: ModelConfig = field(default_factory=ModelConfig)
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+    evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
+
+
+def train(arguments: list[str]) -> int:
+    """Train one model; the same command goes on where a run was stopped.
+
+    --approach NAME   which approach, by default compr+reg (`cdnc approaches` lists them)
+    --preset NAME     which defaults: smoke (seconds), quick (minutes), paper (default)
+
+    Everything else below is a field of the config, with the value that the preset gives it.
+    """
+    preset, arguments = _take(arguments, "--preset", "paper")
+    name, arguments = _take(arguments, "--approach", "compr+reg")
+    base = make_config("sort", name, preset=preset)
+    default = _Train(
+        tyro.MISSING,
+        base.approach,
+        model=base.model,
+        training=base.training,
+        evaluation=base.evaluation,
+    )
+    asked = parse(_Train, arguments, "cdnc train", train.__doc__, default)
+    config = Config(
+        asked.task, asked.approach, asked.seed, asked.model, asked.training, asked.evaluation
+    )
+    task_name = get_task(config.task).name
+    folder = asked.run_dir or Path("runs", f"{task_name}-{config.approach.name}-{config.seed}")
+    use_compilation_cache()
+    with Ticker("iteration") as ticker:
+        run = train_run(
+            config, folder, backend=asked.backend, threads=asked.threads, observer=ticker
+        )
+    status = run.status
+    print(
+        f"{status.state} after iteration {status.iteration}: {status.reason}; "
+        f"selected iteration {status.best_iteration['unseen']}, "
+        f"skipped updates {status.skipped_updates}"
+    )
+    return DIVERGED if status.state == "diverged" else 0
+
+
+@dataclass(frozen=True)
+class _Evaluate:
+    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+    """A run directory; it may still be training."""
+    lengths: str | None = None
+    """Input lengths, such as 2..100 or 2,5..50:5; by default those of the run's config."""
+    memory_size: tuple[int, ...] = ()
+    """Memory sizes, by default that of training; others use the lengths for extended memory."""
+    batches: int | None = None
+    """Batches of every length; by default those of the run's config."""
+    selection: Literal["unseen", "seen"] = "unseen"
+    """Parameters selected by the loss on unseen or on seen lengths."""
+    backend: Literal["auto", "fused", "pure"] = "auto"
+    """What computes: C++ where it can (auto), C++ (fused) or JAX (pure)."""
+    threads: int | None = None
+    """Threads of the fused backend; by default all cores."""
+
+
+def evaluate(arguments: list[str]) -> int:
+    """Score the selected parameters of a run for every length, into a Parquet file."""
+    asked = parse(_Evaluate, arguments, "cdnc evaluate", evaluate.__doc__)
+    use_compilation_cache()
+    run = load_run(asked.run)
+    with Ticker("evaluated") as ticker:
+        table = evaluate_run(
+            run,
+            lengths=None if asked.lengths is None else parse_lengths(asked.lengths),
+            memory_sizes=asked.memory_size or None,
+            batches=asked.batches,
+            selection=asked.selection,
+            backend=asked.backend,
+            threads=asked.threads,
+            progress=lambda done, total, row: ticker.show(
+                100 * done / total, 100, f"length {row.length}, memory size {row.memory_size}"
+            ),
+        )
+    print(f"{'memory size':>11}  {'length':>6}  {run.task.score_kind:>8}  whole sequence")
+    for row in table.to_pylist():
+        print(
+            f"{row['memory_size']:11}  {row['length']:6}  {100 * row['score']:6.1f} %  "
+            f"{100 * row['sequence_accuracy']:12.1f} %"
+        )
+    row = table.slice(0, 1).to_pylist()[0]
+    print(
+        f"{row['task']}, {row['approach']}, seed {row['seed']}: parameters of iteration "
+        f"{row['iteration']} (selected on {row['selection']} lengths; {row['status']} after "
+        f"{row['iterations']}, skipped updates {row['skipped_updates']})"
+    )
+    return 0
+
+
+@dataclass(frozen=True)
+class _Predict:
+    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+    """A run directory; it may still be training."""
+    text: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TEXT")]
+    """A problem, such as "3 1 4 1 0"."""
+    memory_size: int | None = None
+    """Slots of the memory; by default those of training."""
+    selection: Literal["unseen", "seen"] = "unseen"
+    """Parameters selected by the loss on unseen or on seen lengths."""
+    backend: Literal["auto", "fused", "pure"] = "auto"
+    """What computes: C++ where it can (auto), C++ (fused) or JAX (pure)."""
+
+
+def predict(arguments: list[str]) -> int:
+    """Answer one problem with a trained model."""
+    asked = parse(_Predict, arguments, "cdnc predict", predict.__doc__)
+    use_compilation_cache()
+    run = load_run(asked.run)
+    task = run.task
+    answer = predict_one(
+        run,
+        asked.text,
+        memory_size=asked.memory_size,
+        selection=asked.selection,
+        backend=asked.backend,
+    )
+    problem = task.parse(asked.text)
+    print(f"problem  {task.format_problem(problem)}")
+    print(f"right    {task.format_answer(task.solve(problem))}")
+    print(f"model    {task.format_answer(answer)}")
+    return 0
+
+
+@dataclass(frozen=True)
+class _Replay:
+    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+    """A run directory."""
+    iteration: int | None = None
+    """Which of the kept iterations; by default all of them."""
+
+
+def replay(arguments: list[str]) -> int:
+    """Recompute updates that were skipped and name the first quantity that is not finite."""
+    asked = parse(_Replay, arguments, "cdnc replay", replay.__doc__)
+    use_compilation_cache()
+    run = load_run(asked.run)
+    iterations = kept_iterations(run) if asked.iteration is None else [asked.iteration]
+    for iteration in iterations:
+        print(replay_update(run, iteration), flush=True)
+    if not iterations:
+        print("no update was skipped")
+    return 0
+
+
+def _take(arguments: list[str], option: str, default: str) -> tuple[str, list[str]]:
+    """The value of an option and the other arguments; the last one counts."""
+    value, rest, coming = default, [], False
+    for argument in arguments:
+        if coming:
+            value, coming = argument, False
+        elif argument == option:
+            coming = True
+        elif argument.startswith(f"{option}="):
+            value = argument.partition("=")[2]
+        else:
+            rest.append(argument)
+    if coming:
+        accepted = PRESETS if option == "--preset" else APPROACHES
+        raise BadSetting(option, "", f"a value, one of {', '.join(accepted)}")
+    return value, rest

@@ -1,0 +1,274 @@
+"""One config for a run: what is trained, how, and how it is evaluated.
+
+The same dataclasses are the Python interface, the command line and the file `config.json`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import math
+import types
+import typing
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any
+
+from constrained_dnc.approaches import APPROACHES, Approach, get_approach
+from constrained_dnc.errors import BadSetting, one_of, require_whole
+from constrained_dnc.model.build import ModelConfig
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """How the parameters are found; the defaults are the paper's."""
+
+    iterations: int = 300_000
+    """Updates of the parameters."""
+    batch_size: int = 64
+    """Samples of one update, all of one length."""
+    learning_rate: float = 1e-3
+    """Adam's step size."""
+    beta_1: float = 0.9
+    """Adam's memory of the gradient."""
+    beta_2: float = 0.999
+    """Adam's memory of the squared gradient."""
+    epsilon: float = 1e-8
+    """Added to Adam's denominator."""
+    clip_norm: float = 50.0
+    """Gradients with a larger global norm are scaled down to it."""
+    min_length: int = 5
+    """Shortest input in training."""
+    max_length: int = 15
+    """Longest input in training; every batch has a length drawn uniformly from the range."""
+    unseen_length: int = 30
+    """Length of the inputs whose loss selects the parameters."""
+    measure_every: int = 10
+    """Iterations between two measurements of the loss that selects."""
+    window: int = 500
+    """Measurements in the running mean that selects."""
+    log_every: int = 100
+    """Iterations averaged in one line of metrics.jsonl."""
+    entropy_every: int = 1000
+    """Iterations between two looks at the entropy of read and write weights."""
+    checkpoint_every: int = 1000
+    """Iterations between two checkpoints."""
+
+    def __post_init__(self) -> None:
+        for name in (
+            "iterations",
+            "batch_size",
+            "min_length",
+            "unseen_length",
+            "measure_every",
+            "window",
+            "log_every",
+            "entropy_every",
+            "checkpoint_every",
+        ):
+            require_whole(f"training.{name}", getattr(self, name), 1)
+        require_whole("training.max_length", self.max_length, self.min_length)
+        require_whole("training.iterations", self.iterations, self.measure_every)
+        for name in ("learning_rate", "epsilon", "clip_norm"):
+            value = getattr(self, name)
+            if not (value > 0 and math.isfinite(value)):
+                raise BadSetting(f"training.{name}", value, "a number above 0")
+        for name in ("beta_1", "beta_2"):
+            if not 0 <= getattr(self, name) < 1:
+                raise BadSetting(f"training.{name}", getattr(self, name), "a number in [0, 1)")
+
+
+@dataclass(frozen=True)
+class EvaluationConfig:
+    """Which lengths are scored, on how many samples; the defaults are the paper's."""
+
+    lengths: str = "2..100"
+    """Input lengths with the memory size of training, such as 2,5..50:5 (a step of 5)."""
+    batches: int = 10
+    """Batches of every length."""
+    extension_lengths: str = "2,5..50:5,60..100:10,150..500:50,600..1000:100"
+    """Input lengths with another memory size."""
+    extension_batches: int = 3
+    """Batches of every length with another memory size."""
+    batch_size: int = 64
+    """Samples of a batch."""
+    seed: int = 0
+    """Which samples; never those of training, and the same for all runs."""
+
+    def __post_init__(self) -> None:
+        for name in ("batches", "extension_batches", "batch_size"):
+            require_whole(f"evaluation.{name}", getattr(self, name), 1)
+        require_whole("evaluation.seed", self.seed, 0)
+        parse_lengths(self.lengths, "evaluation.lengths")
+        parse_lengths(self.extension_lengths, "evaluation.extension_lengths")
+
+
+@dataclass(frozen=True)
+class Config:
+    """Everything a run depends on.
+
+    >>> config = make_config("sort", "compr+reg", seed=3, preset="paper")
+    >>> config.training.iterations
+    300000
+    >>> Config.from_json(config.to_json()) == config
+    True
+    """
+
+    task: str
+    """A task: its name, package.module:Class or file.py:Class."""
+    approach: Approach
+    seed: int = 0
+    """Fixes the first parameters and every batch."""
+    model: ModelConfig = field(default_factory=ModelConfig)
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+    evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
+
+    def __post_init__(self) -> None:
+        require_whole("seed", self.seed, 0)
+        if not self.task:
+            raise BadSetting("task", self.task, "the name of a task")
+        if APPROACHES.get(self.approach.name, self.approach) != self.approach:
+            raise BadSetting(
+                "approach.name",
+                self.approach.name,
+                "a name of your own for a combination of your own (--approach.name), "
+                f"as {self.approach.name} stands for another",
+            )
+
+    @property
+    def run_id(self) -> str:
+        """A short name that only this config has."""
+        return hashlib.sha256(self.to_json().encode()).hexdigest()[:16]
+
+    def to_json(self) -> str:
+        """The config as text, the same for equal configs."""
+        return json.dumps(dataclasses.asdict(self), sort_keys=True, separators=(",", ":"))
+
+    @staticmethod
+    def from_json(text: str) -> Config:
+        """The config that `to_json` wrote; unknown and missing fields are refused."""
+        try:
+            values = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise BadSetting("config", text[:40], f"JSON ({error})") from error
+        return Config.from_dict(values)
+
+    @staticmethod
+    def from_dict(values: object) -> Config:
+        """The config in plain values, as they come out of JSON."""
+        config: Config = _build(Config, values, "config")
+        return config
+
+
+def parse_lengths(text: str, setting: str = "lengths") -> tuple[int, ...]:
+    """Lengths from text: single ones and ranges, optionally with a step.
+
+    >>> parse_lengths("2,5..20:5")
+    (2, 5, 10, 15, 20)
+    """
+    accepted = "lengths of at least 1 in ascending order, such as 2..100 or 2,5..50:5"
+    lengths: list[int] = []
+    try:
+        for part in text.split(","):
+            span, _, step = part.partition(":")
+            first, dots, last = span.partition("..")
+            lengths += range(int(first), int(last if dots else first) + 1, int(step or 1))
+    except ValueError as error:
+        raise BadSetting(setting, text, accepted) from error
+    if not lengths or lengths[0] < 1 or lengths != sorted(set(lengths)):
+        raise BadSetting(setting, text, accepted)
+    return tuple(lengths)
+
+
+PRESETS: dict[str, tuple[ModelConfig, TrainingConfig, EvaluationConfig]] = {
+    "smoke": (
+        ModelConfig(memory_size=8, word_size=6, num_reads=1, hidden_size=16),
+        TrainingConfig(
+            iterations=60,
+            batch_size=8,
+            min_length=1,
+            max_length=3,
+            unseen_length=5,
+            window=3,
+            log_every=20,
+            entropy_every=30,
+            checkpoint_every=20,
+        ),
+        EvaluationConfig(
+            lengths="2..6",
+            batches=2,
+            extension_lengths="2..10:4",
+            extension_batches=1,
+            batch_size=8,
+        ),
+    ),
+    "quick": (
+        ModelConfig(memory_size=20, word_size=12, num_reads=2, hidden_size=64),
+        TrainingConfig(
+            iterations=8000,
+            batch_size=32,
+            min_length=2,
+            max_length=6,
+            unseen_length=9,
+            window=50,
+            checkpoint_every=500,
+        ),
+        EvaluationConfig(
+            lengths="2..30", batches=4, extension_lengths="2,5..50:5", extension_batches=2
+        ),
+    ),
+    "paper": (ModelConfig(), TrainingConfig(), EvaluationConfig()),
+}
+"""smoke takes seconds and learns nothing, quick takes minutes, paper is the paper's."""
+
+
+def make_config(
+    task: str, approach: str | Approach, *, seed: int = 0, preset: str = "paper"
+) -> Config:
+    """The config of a preset; change it with `dataclasses.replace`."""
+    if preset not in PRESETS:
+        raise BadSetting("preset", preset, one_of(PRESETS))
+    if isinstance(approach, str):
+        approach = get_approach(approach)
+    return Config(task, approach, seed, *PRESETS[preset])
+
+
+def differences(ours: Config, theirs: Config) -> list[str]:
+    """The fields in which two configs differ, each with both values."""
+    return list(_differences(dataclasses.asdict(ours), dataclasses.asdict(theirs), ""))
+
+
+def _differences(ours: Any, theirs: Any, path: str) -> Iterator[str]:
+    if isinstance(ours, dict) and isinstance(theirs, dict):
+        for name in ours:
+            yield from _differences(ours[name], theirs[name], f"{path}.{name}" if path else name)
+    elif ours != theirs:
+        yield f"{path} ({ours!r} and {theirs!r})"
+
+
+def _build(kind: Any, value: object, path: str) -> Any:
+    """A value of type `kind` from plain JSON values, or BadSetting with its path."""
+    if isinstance(kind, types.UnionType):  # only `Something | None` occurs
+        (kind,) = (option for option in typing.get_args(kind) if option is not types.NoneType)
+        return None if value is None else _build(kind, value, path)
+    if is_dataclass(kind):
+        return _build_dataclass(kind, value, path)
+    if kind is float and type(value) is int:
+        return float(value)
+    if type(value) is not kind:
+        raise BadSetting(path, value, f"a value of type {kind.__name__}")
+    return value
+
+
+def _build_dataclass(kind: Any, value: object, path: str) -> Any:
+    names: Sequence[str] = [entry.name for entry in fields(kind)]
+    if not isinstance(value, Mapping):
+        raise BadSetting(path, value, f"the fields {', '.join(names)}")
+    for name in (*value, *names):
+        if name not in names:
+            raise BadSetting(path, name, f"the fields {', '.join(names)}")
+        if name not in value:
+            raise BadSetting(path, sorted(value), f"all of its fields; {name} is missing")
+    hints = typing.get_type_hints(kind)
+    return kind(**{name: _build(hints[name], value[name], f"{path}.{name}") for name in names})

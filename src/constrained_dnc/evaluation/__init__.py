@@ -1,0 +1,1 @@
+"""Evaluation: from a run directory to scores."""

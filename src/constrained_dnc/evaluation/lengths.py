@@ -1,0 +1,196 @@
+"""Evaluation over input lengths and memory sizes, into one table with a row for each pair."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from constrained_dnc.config import parse_lengths
+from constrained_dnc.errors import require_whole
+from constrained_dnc.evaluation.scores import MeanScores, mean_scores
+from constrained_dnc.model.backend import AbstractBackend, Choice, choose_backend
+from constrained_dnc.model.dnc import DNC
+from constrained_dnc.tasks.task import AbstractTask, Answer
+from constrained_dnc.training.files import write_atomically
+from constrained_dnc.training.run import Rule, Run, Selected, load_run
+from constrained_dnc.training.streams import evaluation_batch
+
+SCHEMA = pa.schema(
+    [
+        ("run_id", pa.string()),
+        ("task", pa.string()),
+        ("approach", pa.string()),
+        ("seed", pa.int64()),
+        ("iteration", pa.int64()),  # of the selected parameters
+        ("selection", pa.string()),
+        ("length", pa.int64()),
+        ("memory_size", pa.int64()),
+        ("batches", pa.int64()),
+        ("batch_size", pa.int64()),
+        ("score_kind", pa.string()),
+        ("score", pa.float64()),
+        ("sequence_accuracy", pa.float64()),
+        ("recall", pa.float64()),
+        ("skipped_updates", pa.int64()),
+        ("iterations", pa.int64()),  # trained so far
+        ("status", pa.string()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One row to come."""
+
+    length: int
+    memory_size: int
+    batches: int
+
+
+def evaluate(
+    run: Run | str | Path,
+    *,
+    lengths: Sequence[int] | None = None,
+    memory_sizes: Sequence[int] | None = None,
+    batches: int | None = None,
+    selection: Rule = "unseen",
+    backend: Choice = "auto",
+    threads: int | None = None,
+    progress: Callable[[float, float, Planned], None] | None = None,
+) -> pa.Table:
+    """Score the selected parameters of a run, also of one that is still training.
+
+    Lengths and batches are those of the run's config unless given: one list for the memory size
+    of training, another for all others. Every memory size has a Parquet file in the run directory.
+    `progress` is told the steps done, the steps in all and the row in work.
+    """
+    run = run if isinstance(run, Run) else load_run(run)
+    plan = make_plan(run, lengths, memory_sizes, batches)
+    selected = run.selected(selection)
+    computing = evaluation_backend(run, selected.model, backend, threads)
+    rows = []
+    total = sum(_work(run.task, planned) for planned in plan)
+    done = 0.0
+    for planned in plan:
+        if progress is not None:
+            progress(done, total, planned)
+        scores = _score(run, computing, selected.model, planned)
+        rows.append(_row(run, selected, selection, planned, scores))
+        done += _work(run.task, planned)
+    if progress is not None:
+        progress(done, total, plan[-1])
+    table = pa.Table.from_pylist(rows, SCHEMA)
+    _write(run.folder, table, selection)
+    return table
+
+
+def predict(
+    run: Run | str | Path,
+    text: str,
+    *,
+    memory_size: int | None = None,
+    selection: Rule = "unseen",
+    backend: Choice = "auto",
+) -> Answer:
+    """The answer of a run's model to a problem given as text."""
+    run = run if isinstance(run, Run) else load_run(run)
+    task = run.task
+    batch = task.batch_of([task.parse(text)])
+    model = run.selected(selection).model
+    computing = evaluation_backend(run, model, backend, threads=1)
+    outputs = computing.forward(model, batch.inputs, memory_size).outputs
+    return task.decode(np.asarray(outputs), batch.length)[0]
+
+
+def evaluation_backend(
+    run: Run, model: DNC, backend: Choice, threads: int | None
+) -> AbstractBackend:
+    """The backend for a trained model; it need not be that of training."""
+    config = run.config
+    return choose_backend(
+        backend,
+        model,
+        run.task.loss,
+        config.approach.regularisation,
+        memory_size=config.model.memory_size,
+        threads=threads,
+    )
+
+
+def make_plan(
+    run: Run,
+    lengths: Sequence[int] | None,
+    memory_sizes: Sequence[int] | None,
+    batches: int | None,
+) -> list[Planned]:
+    """The rows of a table, the memory sizes one after the other."""
+    evaluation, trained = run.config.evaluation, run.config.model.memory_size
+    if batches is not None:
+        require_whole("batches", batches, 1)
+    plan = []
+    for memory_size in memory_sizes or (trained,):
+        require_whole("memory_size", memory_size, 1)
+        is_extended = memory_size != trained
+        usual = evaluation.extension_lengths if is_extended else evaluation.lengths
+        usual_batches = evaluation.extension_batches if is_extended else evaluation.batches
+        for length in lengths or parse_lengths(usual):
+            require_whole("length", length, 1)
+            plan.append(Planned(length, memory_size, batches or usual_batches))
+    return plan
+
+
+def _work(task: AbstractTask, planned: Planned) -> float:
+    """How long a row takes, roughly: time in the link matrix grows with the slots squared."""
+    return task.num_steps(planned.length) * planned.batches * float(planned.memory_size + 50) ** 2
+
+
+def _score(run: Run, backend: AbstractBackend, model: DNC, planned: Planned) -> MeanScores:
+    task = run.task
+    scores = []
+    for index in range(planned.batches):
+        batch = evaluation_batch(task, run.config, planned.length, index)
+        outputs = backend.forward(model, batch.inputs, planned.memory_size).outputs
+        scores.append(task.score(batch, np.asarray(outputs)))
+    return mean_scores(scores)
+
+
+def _row(
+    run: Run, selected: Selected, selection: Rule, planned: Planned, scores: MeanScores
+) -> dict[str, Any]:
+    config, status = run.config, run.status
+    return {
+        "run_id": config.run_id,
+        "task": run.task.name,
+        "approach": config.approach.name,
+        "seed": config.seed,
+        "iteration": selected.iteration,
+        "selection": selection,
+        "length": planned.length,
+        "memory_size": planned.memory_size,
+        "batches": planned.batches,
+        "batch_size": config.evaluation.batch_size,
+        "score_kind": run.task.score_kind,
+        "score": scores.score,
+        "sequence_accuracy": scores.sequence_accuracy,
+        "recall": scores.recall,
+        "skipped_updates": status.skipped_updates,
+        "iterations": status.iteration,
+        "status": status.state,
+    }
+
+
+def _write(folder: Path, table: pa.Table, selection: str) -> None:
+    """One file per memory size, so that a second evaluation replaces the first."""
+    sizes = table.column("memory_size").to_pylist()
+    for memory_size in sorted(set(sizes)):
+        part = table.filter(pa.array([size == memory_size for size in sizes]))
+        buffer = pa.BufferOutputStream()
+        pq.write_table(part, buffer)
+        name = f"evaluation-{selection}-{memory_size}.parquet"
+        write_atomically(folder / name, buffer.getvalue().to_pybytes())

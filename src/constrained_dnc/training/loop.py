@@ -1,0 +1,347 @@
+"""The training loop: start reading at `train`."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+import equinox as eqx
+import jax
+import numpy as np
+import optax
+
+from constrained_dnc.config import Config, TrainingConfig, differences
+from constrained_dnc.errors import BadSetting, RunProblem
+from constrained_dnc.model.backend import AbstractBackend, Choice, choose_backend
+from constrained_dnc.tasks.registry import get_task
+from constrained_dnc.training.checkpoint import RULES, Checkpoints, Progress
+from constrained_dnc.training.files import locked, read_json, write_json
+from constrained_dnc.training.guard import (
+    MAX_KEPT,
+    MAX_SKIPPED_IN_A_ROW,
+    guarded_update,
+    keep_offender,
+)
+from constrained_dnc.training.metrics import MetricsFile, mean_entropy
+from constrained_dnc.training.observer import Observer, Snapshot
+from constrained_dnc.training.run import (
+    CONFIG,
+    LOCK,
+    METRICS,
+    NONFINITE,
+    STATUS,
+    Run,
+    State,
+    Status,
+    initial_model,
+    load_run,
+    surroundings,
+    write_config,
+    write_selected,
+)
+from constrained_dnc.training.selection import Selection
+from constrained_dnc.training.stopping import Stop, postponed_signals
+from constrained_dnc.training.streams import Drawn, draw, entropy_batch
+
+
+def train(
+    config: Config,
+    run_dir: str | Path,
+    *,
+    backend: Choice | AbstractBackend = "auto",
+    threads: int | None = None,
+    observer: Observer | None = None,
+) -> Run:
+    """Train, or go on training, until the run is finished or has diverged.
+
+    SIGINT and SIGTERM leave a checkpoint first, then end as usual: with KeyboardInterrupt and
+    SystemExit(143). A run goes on with the backend and the number of threads it began with, as
+    its bits depend on both.
+    """
+    folder = Path(run_dir)
+    observer = observer or Observer()
+    folder.mkdir(parents=True, exist_ok=True)
+    with postponed_signals() as stop:
+        with locked(folder / LOCK):
+            _refuse_strange_folder(folder)
+            _Training(config, folder, backend, threads, observer).run(stop)
+        if stop.signal is not None:
+            observer.say(f"stopped by {stop.signal.name}; the same command goes on from here")
+    stop.obey()
+    return load_run(folder)
+
+
+def make_optimiser(config: TrainingConfig) -> optax.GradientTransformation:
+    """Adam behind clipping by the global norm."""
+    return optax.chain(
+        optax.clip_by_global_norm(config.clip_norm),
+        optax.adam(config.learning_rate, b1=config.beta_1, b2=config.beta_2, eps=config.epsilon),
+    )
+
+
+def _refuse_strange_folder(folder: Path) -> None:
+    """Never write among files that are not a run's."""
+    strangers = [
+        path.name for path in folder.iterdir() if path.name != LOCK and path.name[0] != "."
+    ]
+    if strangers and not (folder / CONFIG).exists():
+        raise BadSetting(
+            "run_dir", str(folder), f"a new or empty folder, or a run's with a {CONFIG}"
+        )
+
+
+class _Training:
+    """One process's share of a run."""
+
+    def __init__(
+        self,
+        config: Config,
+        folder: Path,
+        backend: Choice | AbstractBackend,
+        threads: int | None,
+        observer: Observer,
+    ):
+        stored = load_run(folder) if (folder / CONFIG).exists() else None
+        if stored is not None:
+            _refuse_changes(stored, config, backend, threads)
+        self.config = config
+        self.folder = folder
+        self.observer = observer
+        self.task = get_task(config.task)
+        model = initial_model(config)
+        parameters, self.rest = eqx.partition(model, eqx.is_inexact_array)
+        threads = threads or (stored.threads if stored else len(os.sched_getaffinity(0)))
+        if isinstance(backend, str):
+            backend = choose_backend(
+                stored.backend if stored and backend == "auto" else backend,  # type: ignore[arg-type]
+                model,
+                self.task.loss,
+                config.approach.regularisation,
+                memory_size=config.model.memory_size,
+                threads=threads,
+            )
+            if stored is not None:
+                backend.reason = "as the run began"
+        self.backend = backend
+        optimiser = make_optimiser(config.training)
+        self.update = guarded_update(optimiser)
+        self.checkpoints = Checkpoints(folder, config)
+        fresh = Progress(
+            parameters,
+            optimiser.init(parameters),
+            {rule: Selection(config.training.window) for rule in RULES},
+        )
+        found = self.checkpoints.load(fresh, observer.warn)
+        self.progress = found or fresh
+        self.written: dict[str, int | None] = {}  # best iteration in the file of each rule
+        self.began = time.monotonic()
+        self.seconds_before = _seconds_before(folder)
+        if stored is None:
+            write_config(folder, config, backend.name, threads)
+        else:
+            _warn_of_changes(folder, observer)
+        observer.say(f"backend {backend.name}: {backend.reason}")
+        where = f"going on after iteration {found.iteration}" if found else "a new run"
+        observer.say(f"run {folder}: {where}")
+
+    def run(self, stop: Stop) -> None:
+        """Iterate to the end, or to a signal; the status always says why it ended."""
+        if self._end is not None:
+            self.observer.say(f"nothing to do: {self._end[1]}")
+            self._publish(*self._end)
+            return
+        try:
+            with MetricsFile(self.folder / METRICS, self.progress.metrics_bytes) as metrics:
+                self.metrics = metrics
+                self._publish("training", "")
+                self._iterate(stop)
+        except BaseException as error:
+            with suppress(RunProblem):  # the disk may be full; the error itself says so
+                self._publish("failed", f"{type(error).__name__}: {error}")
+            raise
+
+    def _iterate(self, stop: Stop) -> None:
+        every = self.config.training.checkpoint_every
+        with ThreadPoolExecutor(1) as sampler:  # draws the next batch while this one is computed
+            coming = sampler.submit(draw, self.task, self.config, self.progress.iteration + 1)
+            while self._end is None:
+                if stop.signal is not None:
+                    self._checkpoint("stopped", f"by {stop.signal.name}")
+                    return
+                drawn = coming.result()
+                coming = sampler.submit(draw, self.task, self.config, drawn.iteration + 1)
+                self._step(drawn)
+                if drawn.iteration % every == 0 and self._end is None:
+                    self._checkpoint("training", "")
+        self._checkpoint(*self._end)
+
+    @property
+    def _end(self) -> tuple[State, str] | None:
+        """How and why the run has ended, if it has."""
+        if self.progress.skipped_in_a_row >= MAX_SKIPPED_IN_A_ROW:
+            return "diverged", f"{MAX_SKIPPED_IN_A_ROW} updates in a row were not finite"
+        if self.progress.iteration >= self.config.training.iterations:
+            return "finished", "all iterations are done"
+        return None
+
+    def _step(self, drawn: Drawn) -> None:
+        """One iteration: the update, then what is measured."""
+        progress = self.progress
+        model = eqx.combine(progress.parameters, self.rest)
+        loss, parts, gradient = self.backend.value_and_grad(model, drawn.batch)
+        *updated, norm, is_finite = self.update(
+            progress.parameters, progress.optimiser, gradient, loss
+        )
+        values = {"loss": loss, **parts, "gradient_norm": norm}
+        values, is_finite = jax.device_get((values, is_finite))
+        values = {name: float(value) for name, value in values.items()}
+        progress.iteration = drawn.iteration
+        if is_finite:
+            progress.parameters, progress.optimiser = updated
+            progress.skipped_in_a_row = 0
+            for name, value in values.items():
+                total, count = progress.sums.get(name, (0.0, 0.0))
+                progress.sums[name] = [total + value, count + 1.0]
+        else:
+            self._skip(values["loss"], values["gradient_norm"])
+        self._log(drawn, values["task_loss"] if is_finite else math.nan)
+        self.observer.progress(self._snapshot(values["loss"]))
+
+    def _skip(self, loss: float, norm: float) -> None:
+        """Count an update that was not made, and keep what a replay of it needs."""
+        progress = self.progress
+        if progress.skipped_updates < MAX_KEPT:
+            folder = self.folder / NONFINITE
+            keep_offender(folder, progress.iteration, progress.parameters, loss, norm)
+        progress.skipped_updates += 1
+        progress.skipped_in_a_row += 1
+        if progress.skipped_updates <= MAX_KEPT:
+            self.observer.warn(
+                f"iteration {progress.iteration} is skipped: loss {loss}, gradient norm {norm}; "
+                f"`cdnc replay {self.folder}` says more"
+            )
+
+    def _log(self, drawn: Drawn, seen_loss: float) -> None:
+        """The line of this iteration in metrics.jsonl, if it has one."""
+        line: dict[str, float | int | None] = {}
+        if drawn.unseen is not None:
+            line |= self._measure(drawn, seen_loss)
+        if drawn.iteration % self.config.training.log_every == 0:
+            sums = self.progress.sums
+            line |= {name: total / count for name, (total, count) in sums.items()}
+            line["skipped_updates"] = self.progress.skipped_updates
+            self.progress.sums = {}
+        if drawn.iteration % self.config.training.entropy_every == 0:
+            line |= self._entropies()
+        if line:
+            self.metrics.append({"iteration": drawn.iteration, **line})
+
+    def _measure(self, drawn: Drawn, seen_loss: float) -> dict[str, float | int | None]:
+        """The losses that select.
+
+        Unseen lengths are computed with the new parameters; seen ones come for free with the
+        update, and are left out when it was skipped.
+        """
+        model = eqx.combine(self.progress.parameters, self.rest)
+        unseen_loss = float(self.backend.task_loss(model, drawn.unseen))
+        self._select("unseen", unseen_loss)
+        if math.isfinite(seen_loss):
+            self._select("seen", seen_loss)
+        return {"unseen_loss": unseen_loss, "seen_loss": seen_loss}
+
+    def _select(self, rule: str, loss: float) -> None:
+        if self.progress.selections[rule].add(self.progress.iteration, loss):
+            self.progress.selected[rule] = self.progress.parameters
+
+    def _entropies(self) -> dict[str, float]:
+        model = eqx.combine(self.progress.parameters, self.rest)
+        batch = entropy_batch(self.task, self.config, self.progress.iteration)
+        reads, writes = self.backend.weights(model, batch.inputs)
+        return {
+            "read_entropy": mean_entropy(np.asarray(reads)),
+            "write_entropy": mean_entropy(np.asarray(writes)),
+        }
+
+    def _checkpoint(self, state: State, reason: str) -> None:
+        self.progress.metrics_bytes = self.metrics.sync()
+        self.checkpoints.save(self.progress)
+        self._publish(state, reason)
+
+    def _publish(self, state: State, reason: str) -> None:
+        """Bring the files that others read up to the progress."""
+        progress = self.progress
+        running_loss = {}
+        for rule, selection in progress.selections.items():
+            mean = selection.best_mean if math.isfinite(selection.best_mean) else None
+            running_loss[rule] = mean
+            if rule in progress.selected and self.written.get(rule) != selection.best_iteration:
+                write_selected(
+                    self.folder, rule, progress.selected[rule], selection.best_iteration, mean
+                )
+                self.written[rule] = selection.best_iteration
+        status = Status(
+            state=state,
+            reason=reason,
+            iteration=progress.iteration,
+            iterations=self.config.training.iterations,
+            skipped_updates=progress.skipped_updates,
+            best_iteration={rule: s.best_iteration for rule, s in progress.selections.items()},
+            running_loss=running_loss,
+            seconds=round(self.seconds_before + time.monotonic() - self.began, 3),
+            updated=datetime.now(UTC).isoformat(timespec="seconds"),
+        )
+        write_json(self.folder / STATUS, dataclasses.asdict(status))
+
+    def _snapshot(self, loss: float) -> Snapshot:
+        unseen = self.progress.selections["unseen"]
+        return Snapshot(
+            self.progress.iteration,
+            self.config.training.iterations,
+            loss,
+            unseen.mean,
+            unseen.best_iteration,
+            self.progress.skipped_updates,
+        )
+
+
+def _refuse_changes(
+    stored: Run, config: Config, backend: Choice | AbstractBackend, threads: int | None
+) -> None:
+    """A run goes on as it began or not at all: anything else could not be repeated."""
+    fields = differences(stored.config, config)
+    if fields:
+        raise BadSetting(
+            "run_dir",
+            str(stored.folder),
+            f"a folder of its own for every config; there and here are different: "
+            f"{', '.join(fields)}",
+        )
+    name = backend if isinstance(backend, str) else backend.name
+    if name not in ("auto", stored.backend):
+        raise BadSetting("backend", name, f"{stored.backend}, with which {stored.folder} began")
+    if threads not in (None, stored.threads):
+        raise BadSetting("threads", threads, f"{stored.threads}, with which {stored.folder} began")
+
+
+def _warn_of_changes(folder: Path, observer: Observer) -> None:
+    stored = read_json(folder / CONFIG)
+    for kind, now in surroundings().items():
+        changed = [
+            f"{name} ({stored.get(kind, {}).get(name)}, now {value})"
+            for name, value in now.items()
+            if stored.get(kind, {}).get(name) != value
+        ]
+        if changed:
+            observer.warn(f"{kind} changed since the run began, its bits may: {', '.join(changed)}")
+
+
+def _seconds_before(folder: Path) -> float:
+    if not (folder / STATUS).exists():
+        return 0.0
+    return float(read_json(folder / STATUS)["seconds"])

@@ -1,0 +1,35 @@
+"""Who watches a training: by default the log, on the command line a progress display."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+logger = logging.getLogger("constrained_dnc")
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What there is to see after an iteration."""
+
+    iteration: int
+    iterations: int
+    loss: float
+    running_unseen_loss: float | None
+    best_iteration: int | None
+    skipped_updates: int
+
+
+class Observer:
+    """Told about a training; subclass it to show more."""
+
+    def say(self, sentence: str) -> None:
+        """Something worth knowing."""
+        logger.info(sentence)
+
+    def warn(self, sentence: str) -> None:
+        """Something that should not be overlooked."""
+        logger.warning(sentence)
+
+    def progress(self, snapshot: Snapshot) -> None:
+        """Called after every iteration."""

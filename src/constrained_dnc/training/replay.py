@@ -1,0 +1,197 @@
+"""Replay of a skipped update: which quantity was the first that is not finite?
+
+The kept parameters and the batch of that iteration go through the model in plain JAX, one step at
+a time, forwards and then backwards, until something is not finite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from constrained_dnc.errors import BadSetting
+from constrained_dnc.model.dnc import DNC, DNCState, Internals
+from constrained_dnc.model.losses import total_loss
+from constrained_dnc.tasks.task import Batch
+from constrained_dnc.training.files import read_tensors
+from constrained_dnc.training.run import NONFINITE, Run, load_model, load_run
+from constrained_dnc.training.streams import training_batch
+
+ORDER = (  # in which a step computes its quantities
+    "hidden",
+    "uncompressed_cell_state",
+    "cell_state",
+    "interface",
+    "memory.usage",
+    "memory.write_weights",
+    "memory.memory",
+    "memory.link",
+    "memory.precedence",
+    "memory.read_weights",
+    "reads",
+)
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What a replay found."""
+
+    iteration: int
+    length: int
+    finding: str
+
+    def __str__(self) -> str:
+        return f"iteration {self.iteration}, length {self.length}: {self.finding}"
+
+
+def kept_iterations(run: Run) -> list[int]:
+    """The skipped updates that can be replayed."""
+    return sorted(int(path.stem.rpartition("-")[2]) for path in _files(run))
+
+
+def replay(run: Run | str | Path, iteration: int | None = None) -> Replayed:
+    """Recompute a skipped update, by default the first, and name the first non-finite quantity."""
+    run = run if isinstance(run, Run) else load_run(run)
+    kept = kept_iterations(run)
+    iteration = kept[0] if iteration is None and kept else iteration
+    if iteration not in kept:
+        accepted = f"one of {', '.join(map(str, kept))}" if kept else "none: no update was skipped"
+        raise BadSetting("iteration", iteration, accepted)
+    assert iteration is not None
+    path = run.folder / NONFINITE / f"iteration-{iteration:07d}.safetensors"
+    model = load_model(run.config, read_tensors(path)[0], "parameters")
+    batch = training_batch(run.task, run.config, iteration)
+    return Replayed(iteration, batch.length, _finding(run, model, batch))
+
+
+def _finding(run: Run, model: DNC, batch: Batch) -> str:
+    for name in ("inputs", "targets"):
+        if place := _first(getattr(batch, name)):
+            where = f"step {place[0] + 1}, sample {place[1] + 1}"
+            return f"{name} of the batch is not finite at {where}"
+    steps = _Steps(model, batch, run.config.model.memory_size)
+    loss_kind, regularisation = run.task.loss, run.config.approach.regularisation
+    for finding in (
+        steps.forwards(),
+        steps.losses(loss_kind, regularisation),
+        steps.backwards(loss_kind, regularisation),
+    ):
+        if finding:
+            return finding
+    return (
+        f"everything is finite with the pure backend: what was not came from the backend "
+        f"{run.backend} or from the machine"
+    )
+
+
+class _Steps:
+    """The unroll of one batch, step by step, with every state kept."""
+
+    def __init__(self, model: DNC, batch: Any, memory_size: int):
+        self.model = model
+        self.batch = batch
+        samples = batch.inputs.shape[1]
+        self.states: list[DNCState] = [
+            jax.tree.map(
+                lambda leaf: jnp.broadcast_to(leaf, (samples, *leaf.shape)),
+                model.initial_state(memory_size),
+            )
+        ]
+        self.outputs: list[Any] = []
+        self.cells: list[Any] = []
+
+    def forwards(self) -> str | None:
+        """The first quantity of the forward pass that is not finite."""
+        step = eqx.filter_jit(_step)
+        for number, inputs in enumerate(self.batch.inputs, 1):
+            outputs, state, inside = step(self.model, inputs, self.states[-1])
+            for name, values in (*_in_order(inside), ("outputs", outputs)):
+                if place := _first(np.asarray(values)):
+                    return f"{name} is not finite at step {number}, sample {place[0] + 1}"
+            self.states.append(state)
+            self.outputs.append(outputs)
+            self.cells.append(inside.cell_state)
+        return None
+
+    def losses(self, kind: Any, regularisation: Any) -> str | None:
+        """The first part of the loss that is not finite."""
+        loss, parts = total_loss(
+            jnp.stack(self.outputs), jnp.stack(self.cells), self.batch, kind, regularisation
+        )
+        for name, value in (*parts.items(), ("loss", loss)):
+            if not np.isfinite(value):
+                return f"{name} is {float(value)}, all outputs and cell states are finite"
+        return None
+
+    def backwards(self, kind: Any, regularisation: Any) -> str | None:
+        """The first gradient that is not finite, from the last step to the first."""
+
+        def loss(outputs: Any, cells: Any) -> Any:
+            return total_loss(outputs, cells, self.batch, kind, regularisation)[0]
+
+        outputs, cells = jax.grad(loss, argnums=(0, 1))(
+            jnp.stack(self.outputs), jnp.stack(self.cells)
+        )
+        for name, values in (("outputs", outputs), ("cell_state", cells)):
+            if place := _first(np.asarray(values)):
+                return f"the gradient of the loss by {name} is not finite at step {place[0] + 1}"
+        pull = eqx.filter_jit(_pull_back)
+        by_state = jax.tree.map(jnp.zeros_like, self.states[-1])
+        for step in reversed(range(len(self.batch.inputs))):
+            by_model, by_state = pull(
+                self.model,
+                self.batch.inputs[step],
+                self.states[step],
+                (outputs[step], by_state, cells[step]),
+            )
+            for what, tree in (("parameter", by_model), ("state", by_state)):
+                for name, values in _named(tree):
+                    if _first(np.asarray(values)):
+                        return f"the gradient of the {what} {name} is not finite at step {step + 1}"
+        return None
+
+
+def _step(model: DNC, inputs: Any, state: DNCState) -> tuple[Any, DNCState, Internals]:
+    return jax.vmap(model.step)(inputs, state)
+
+
+def _pull_back(model: DNC, inputs: Any, state: DNCState, cotangents: Any) -> tuple[Any, Any]:
+    parameters, rest = eqx.partition(model, eqx.is_inexact_array)
+
+    def run(parameters: Any, state: DNCState) -> tuple[Any, DNCState, Any]:
+        outputs, after, inside = _step(eqx.combine(parameters, rest), inputs, state)
+        return outputs, after, inside.cell_state
+
+    _, pull = jax.vjp(run, parameters, state)
+    by_parameters, by_state = pull(cotangents)
+    return by_parameters, by_state
+
+
+def _in_order(inside: Internals) -> Iterator[tuple[str, Any]]:
+    named = _named(inside)
+    for prefix in ORDER:
+        yield from (entry for entry in named if entry[0].startswith(prefix))
+
+
+def _named(tree: Any) -> list[tuple[str, Any]]:
+    return [
+        (jax.tree_util.keystr(path, simple=True, separator="."), leaf)
+        for path, leaf in jax.tree.leaves_with_path(tree)
+    ]
+
+
+def _first(values: Any) -> tuple[int, ...] | None:
+    """Where the first value is that is not finite."""
+    places = np.argwhere(~np.isfinite(values))
+    return tuple(map(int, places[0])) if len(places) else None
+
+
+def _files(run: Run) -> list[Path]:
+    return list((run.folder / NONFINITE).glob("iteration-*.safetensors"))

@@ -1,0 +1,183 @@
+"""A run on disk: its config, status, metrics and selected parameters."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import platform
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Literal
+
+import equinox as eqx
+import jax
+
+from constrained_dnc.config import Config
+from constrained_dnc.errors import BadSetting, RunProblem, one_of
+from constrained_dnc.model import fused
+from constrained_dnc.model.build import build_dnc
+from constrained_dnc.model.dnc import DNC
+from constrained_dnc.tasks.registry import get_task
+from constrained_dnc.tasks.task import AbstractTask
+from constrained_dnc.training.checkpoint import RULES
+from constrained_dnc.training.files import (
+    fill_leaves,
+    is_locked,
+    name_leaves,
+    read_json,
+    read_tensors,
+    write_json,
+    write_tensors,
+)
+
+CONFIG, STATUS, METRICS, LOCK, NONFINITE = (
+    "config.json",
+    "status.json",
+    "metrics.jsonl",
+    "lock",
+    "nonfinite",
+)
+SELECTED = {"unseen": "selected.safetensors", "seen": "selected-seen.safetensors"}
+PACKAGES = ("constrained-dnc", "jax", "jaxlib", "equinox", "optax", "numpy", "scipy")
+
+Rule = Literal["unseen", "seen"]
+State = Literal["training", "finished", "stopped", "diverged", "failed", "interrupted"]
+
+
+@dataclass(frozen=True)
+class Status:
+    """How far a run is, and why it ended."""
+
+    state: State
+    reason: str
+    iteration: int
+    iterations: int
+    skipped_updates: int
+    best_iteration: dict[str, int | None]  # by selection rule
+    running_loss: dict[str, float | None]  # the mean that the best iteration has
+    seconds: float  # spent in training, all processes together
+    updated: str
+
+
+@dataclass(frozen=True)
+class Selected:
+    """A trained model and where it comes from."""
+
+    model: DNC
+    iteration: int
+    running_loss: float | None
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run directory, opened for reading; make one with `train` or `load_run`."""
+
+    folder: Path
+    config: Config
+    backend: str
+    threads: int
+
+    @property
+    def task(self) -> AbstractTask:
+        return get_task(self.config.task)
+
+    @property
+    def status(self) -> Status:
+        """The last status on disk; a run whose process is gone is `interrupted`."""
+        status = Status(**read_json(self.folder / STATUS))
+        if status.state == "training" and not is_locked(self.folder / LOCK):
+            return dataclasses.replace(status, state="interrupted", reason="the process is gone")
+        return status
+
+    @property
+    def metrics(self) -> list[dict[str, Any]]:
+        """The lines of metrics.jsonl; a torn last line is left out."""
+        lines = (self.folder / METRICS).read_bytes().split(b"\n")[:-1]
+        return [json.loads(line) for line in lines]
+
+    @property
+    def model(self) -> DNC:
+        """The model with the selected parameters."""
+        return self.selected().model
+
+    def selected(self, rule: Rule = "unseen") -> Selected:
+        """The parameters with the lowest running loss on unseen or on seen lengths."""
+        if rule not in RULES:
+            raise BadSetting("selection", rule, one_of(RULES))
+        path = self.folder / SELECTED[rule]
+        if not path.exists():
+            raise RunProblem(f"{self.folder} has no selected parameters yet")
+        tensors, about = read_tensors(path)
+        model = load_model(self.config, tensors, "parameters")
+        return Selected(model, about["iteration"], about["running_loss"])
+
+
+def load_run(folder: str | Path) -> Run:
+    """Open a run directory."""
+    folder = Path(folder)
+    if not (folder / CONFIG).is_file():
+        raise BadSetting("run", str(folder), f"a run directory, with a {CONFIG}")
+    stored = read_json(folder / CONFIG)
+    try:
+        config = Config.from_dict(stored["config"])
+        return Run(folder, config, stored["backend"], stored["threads"])
+    except KeyError as error:
+        raise RunProblem(f"{folder / CONFIG} cannot be read: {error} is missing") from error
+
+
+def initial_model(config: Config) -> DNC:
+    """The model before training."""
+    task = get_task(config.task)
+    return build_dnc(config.approach, task, config.model, key=jax.random.key(config.seed))
+
+
+def load_model(config: Config, tensors: Any, prefix: str) -> DNC:
+    """The model of a config with stored parameters."""
+    parameters, rest = eqx.partition(initial_model(config), eqx.is_inexact_array)
+    return eqx.combine(fill_leaves(parameters, tensors, prefix), rest)
+
+
+def write_config(folder: Path, config: Config, backend: str, threads: int) -> None:
+    """Say what the run is made from: no times, so that equal runs have equal files."""
+    write_json(
+        folder / CONFIG,
+        {
+            "run_id": config.run_id,
+            "config": dataclasses.asdict(config),
+            "backend": backend,
+            "threads": threads,
+            **surroundings(),
+        },
+    )
+
+
+def surroundings() -> dict[str, Any]:
+    """What else the last bits of a result depend on."""
+    return {
+        "versions": {
+            "python": platform.python_version(),
+            **{name: _version(name) for name in PACKAGES},
+        },
+        "platform": {
+            "system": platform.platform(),
+            "machine": platform.machine(),
+            "device": jax.default_backend(),
+            "simd": next(iter(fused.simd_levels()), None),
+        },
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:  # used from its sources
+        return None
+
+
+def write_selected(
+    folder: Path, rule: str, parameters: Any, iteration: int | None, running_loss: float | None
+) -> None:
+    """Store selected parameters, readable while training goes on."""
+    about = {"iteration": iteration, "running_loss": running_loss, "selection": rule}
+    write_tensors(folder / SELECTED[rule], name_leaves(parameters, "parameters"), about)

@@ -1,0 +1,55 @@
+"""Where randomness comes from: every batch has a key of its own, so no generator is ever saved.
+
+Keys of training are (seed, stream, iteration), those of evaluation have four parts: they never
+meet, as a key's number of parts belongs to it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from constrained_dnc.config import Config
+from constrained_dnc.tasks.task import AbstractTask, Batch, generator_of
+
+LENGTHS, SEEN, UNSEEN, ENTROPY, EVALUATION = range(5)
+ENTROPY_BATCH_SIZE = 8
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """The data of one iteration."""
+
+    iteration: int  # counts from 1
+    batch: Batch
+    unseen: Batch | None  # at iterations that measure
+
+
+def draw(task: AbstractTask, config: Config, iteration: int) -> Drawn:
+    """The data of an iteration."""
+    training = config.training
+    unseen = None
+    if iteration % training.measure_every == 0:
+        key = (config.seed, UNSEEN, iteration)
+        unseen = task.sample(key, training.batch_size, training.unseen_length)
+    return Drawn(iteration, training_batch(task, config, iteration), unseen)
+
+
+def training_batch(task: AbstractTask, config: Config, iteration: int) -> Batch:
+    """The batch of one update."""
+    training = config.training
+    lengths = generator_of((config.seed, LENGTHS, iteration))
+    length = int(lengths.integers(training.min_length, training.max_length + 1))
+    return task.sample((config.seed, SEEN, iteration), training.batch_size, length)
+
+
+def entropy_batch(task: AbstractTask, config: Config, iteration: int) -> Batch:
+    """A small batch to look at the weights with."""
+    key = (config.seed, ENTROPY, iteration)
+    return task.sample(key, ENTROPY_BATCH_SIZE, config.training.max_length)
+
+
+def evaluation_batch(task: AbstractTask, config: Config, length: int, index: int) -> Batch:
+    """One batch of one length, the same for every run with this evaluation seed."""
+    evaluation = config.evaluation
+    key = (evaluation.seed, EVALUATION, length, index)
+    return task.sample(key, evaluation.batch_size, length)

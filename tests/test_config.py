@@ -1,0 +1,134 @@
+"""The config: presets, JSON, refusals."""
+
+import json
+from dataclasses import replace
+from itertools import chain
+
+import pytest
+
+from constrained_dnc.approaches import Approach, Regularisation
+from constrained_dnc.config import (
+    PRESETS,
+    Config,
+    EvaluationConfig,
+    TrainingConfig,
+    differences,
+    make_config,
+    parse_lengths,
+)
+from constrained_dnc.errors import BadSetting
+
+
+def test_paper_preset_is_the_papers():
+    config = make_config("sort", "compr+reg", preset="paper")
+    training, model = config.training, config.model
+    assert (training.iterations, training.batch_size, training.clip_norm) == (300_000, 64, 50)
+    assert (training.learning_rate, training.beta_1, training.beta_2) == (1e-3, 0.9, 0.999)
+    assert training.epsilon == 1e-8
+    assert (training.min_length, training.max_length, training.unseen_length) == (5, 15, 30)
+    assert (training.measure_every, training.window) == (10, 500)
+    assert (model.memory_size, model.word_size, model.num_reads, model.hidden_size) == (
+        50,
+        16,
+        4,
+        128,
+    )
+    evaluation = config.evaluation
+    assert parse_lengths(evaluation.lengths) == tuple(range(2, 101))
+    extended = chain(
+        [2], range(5, 51, 5), range(60, 101, 10), range(150, 501, 50), range(600, 1001, 100)
+    )
+    assert parse_lengths(evaluation.extension_lengths) == tuple(extended)
+    assert (evaluation.batches, evaluation.extension_batches, evaluation.batch_size) == (10, 3, 64)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_json_round_trip(preset):
+    approach = Approach("mine", "peephole", regularisation=Regularisation(0.5, 2))
+    for config in (make_config("sort", "compr", preset=preset), make_config("add", approach)):
+        again = Config.from_json(config.to_json())
+        assert again == config
+        assert again.run_id == config.run_id
+
+
+def test_run_id_depends_on_every_part():
+    config = make_config("sort", "compr")
+    others = [
+        make_config("copy", "compr"),
+        make_config("sort", "reg"),
+        replace(config, seed=1),
+        replace(config, training=TrainingConfig(window=499)),
+        replace(config, evaluation=EvaluationConfig(seed=1)),
+    ]
+    assert len({c.run_id for c in (config, *others)}) == len(others) + 1
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda c: c.update(sead=1), "sead"),
+        (lambda c: c.pop("seed"), "seed is missing"),
+        (lambda c: c["training"].update(momentum=1), "momentum"),
+        (lambda c: c["training"].pop("window"), "window is missing"),
+        (lambda c: c["training"].update(window="500"), "training.window"),
+        (lambda c: c["training"].update(window=True), "training.window"),
+        (lambda c: c["training"].update(window=0), "training.window"),
+        (lambda c: c.update(model=3), "config.model"),
+        (lambda c: c["approach"].update(regularisation={"task_weight": 0.5}), "num_pairs"),
+        (lambda c: c["approach"].update(compression=False), "name of your own"),
+    ],
+)
+def test_strange_json_is_refused_by_name(change, said):
+    values = json.loads(make_config("sort", "compr").to_json())
+    change(values)
+    with pytest.raises(BadSetting, match=said):
+        Config.from_dict(values)
+
+
+def test_text_that_is_not_json_is_refused():
+    with pytest.raises(BadSetting, match="JSON"):
+        Config.from_json("{")
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [
+        (TrainingConfig, {"iterations": 0}),
+        (TrainingConfig, {"iterations": 9}),
+        (TrainingConfig, {"min_length": 5, "max_length": 4}),
+        (TrainingConfig, {"learning_rate": 0.0}),
+        (TrainingConfig, {"learning_rate": float("nan")}),
+        (TrainingConfig, {"clip_norm": float("inf")}),
+        (TrainingConfig, {"beta_1": 1.0}),
+        (EvaluationConfig, {"batches": 0}),
+        (EvaluationConfig, {"lengths": "0..3"}),
+        (EvaluationConfig, {"extension_lengths": "5..2"}),
+        (EvaluationConfig, {"seed": -1}),
+    ],
+)
+def test_impossible_values_are_refused(kind, settings):
+    with pytest.raises(BadSetting, match=list(settings)[-1]):
+        kind(**settings)
+
+
+@pytest.mark.parametrize("text", ["", "a", "3,2", "2..", "2,2", "5..10:0", "-1..4", "1..3:x"])
+def test_strange_lengths_are_refused(text):
+    with pytest.raises(BadSetting, match="lengths"):
+        parse_lengths(text)
+
+
+def test_unknown_preset_is_refused():
+    with pytest.raises(BadSetting, match="paper, quick, smoke"):
+        make_config("sort", "compr", preset="fast")
+
+
+def test_differences_name_fields_and_values():
+    config = make_config("sort", "reg")
+    other = replace(config, seed=4, training=TrainingConfig(batch_size=32))
+    assert differences(config, config) == []
+    assert differences(config, other) == ["seed (0 and 4)", "training.batch_size (64 and 32)"]
+    without = replace(config, approach=Approach("reg2", "peephole"))
+    assert [d.split(" ")[0] for d in differences(config, without)] == [
+        "approach.name",
+        "approach.regularisation",
+    ]

@@ -1,0 +1,54 @@
+"""Runs of a tiny model, for tests of everything around the model."""
+
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+
+from constrained_dnc.config import Config, EvaluationConfig, TrainingConfig, make_config
+from constrained_dnc.model.build import ModelConfig
+from constrained_dnc.training.checkpoint import NAMES
+from constrained_dnc.training.files import read_tensors
+
+TINY_MODEL = ModelConfig(memory_size=4, word_size=3, num_reads=1, hidden_size=6)
+
+
+def tiny_config(task: str = "copy", approach: str = "compr", seed: int = 0, **training) -> Config:
+    """A config whose training takes a few seconds, nearly all of it compilation."""
+    settings = {
+        "iterations": 40,
+        "batch_size": 4,
+        "min_length": 1,
+        "max_length": 2,
+        "unseen_length": 3,
+        "measure_every": 2,
+        "window": 4,
+        "log_every": 7,
+        "entropy_every": 15,
+        "checkpoint_every": 10,
+    } | training
+    return replace(
+        make_config(task, approach, seed=seed),
+        model=TINY_MODEL,
+        training=TrainingConfig(**settings),
+        evaluation=EvaluationConfig(
+            lengths="1..4", batches=2, extension_lengths="2,5", extension_batches=1, batch_size=4
+        ),
+    )
+
+
+def newest_checkpoint(folder: Path):
+    """Tensors and values of the newest checkpoint."""
+    found = [read_tensors(folder / name) for name in NAMES if (folder / name).exists()]
+    return max(found, key=lambda entry: entry[1]["iteration"])
+
+
+def fingerprint(folder: Path) -> dict:
+    """Everything of a run that must not depend on how often it was stopped."""
+    tensors, about = newest_checkpoint(folder)
+    files = ["config.json", "metrics.jsonl", "selected.safetensors", "selected-seen.safetensors"]
+    files += sorted(f"nonfinite/{path.name}" for path in folder.glob("nonfinite/*"))
+    return {
+        "checkpoint": {name: (a.dtype, a.shape, a.tobytes()) for name, a in tensors.items()},
+        "about": about,
+        "files": {f: hashlib.sha256((folder / f).read_bytes()).hexdigest() for f in files},
+    }

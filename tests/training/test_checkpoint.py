@@ -1,0 +1,111 @@
+"""Checkpoints: two files in turns, damage, other configs."""
+
+import math
+from dataclasses import replace
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from constrained_dnc.errors import RunProblem
+from constrained_dnc.training.checkpoint import NAMES, RULES, Checkpoints, Progress
+from constrained_dnc.training.selection import Selection
+from tiny_runs import tiny_config
+
+CONFIG = tiny_config()
+
+
+def progress_at(iteration: int) -> Progress:
+    selections = {rule: Selection(CONFIG.training.window) for rule in RULES}
+    selections["unseen"].add(iteration, 0.1 * iteration)
+    selections["unseen"].add(iteration, math.inf)
+    return Progress(
+        parameters={"w": jnp.full(3, float(iteration))},
+        optimiser=({"count": jnp.asarray(iteration)},),
+        selections=selections,
+        selected={"unseen": {"w": jnp.ones(3)}},
+        iteration=iteration,
+        skipped_updates=2,
+        skipped_in_a_row=1,
+        metrics_bytes=77,
+        sums={"loss": [0.1 + 0.2, 2.0]},
+    )
+
+
+def saved(folder, *iterations):
+    checkpoints = Checkpoints(folder, CONFIG)
+    for iteration in iterations:
+        checkpoints.save(progress_at(iteration))
+    return checkpoints
+
+
+def load(folder, config=CONFIG, warnings=None):
+    warnings = [] if warnings is None else warnings
+    return Checkpoints(folder, config).load(progress_at(0), warnings.append)
+
+
+def test_everything_comes_back(tmp_path):
+    saved(tmp_path, 5)
+    found, original = load(tmp_path), progress_at(5)
+    np.testing.assert_array_equal(found.parameters["w"], original.parameters["w"])
+    np.testing.assert_array_equal(found.optimiser[0]["count"], 5)
+    np.testing.assert_array_equal(found.selected["unseen"]["w"], np.ones(3))
+    assert list(found.selected) == ["unseen"]
+    for name in ("iteration", "skipped_updates", "skipped_in_a_row", "metrics_bytes", "sums"):
+        assert getattr(found, name) == getattr(original, name)
+    for rule in RULES:
+        assert found.selections[rule].to_values() == original.selections[rule].to_values()
+
+
+def test_no_checkpoint_is_no_progress(tmp_path):
+    assert load(tmp_path) is None
+
+
+def test_files_take_turns_also_after_a_resume(tmp_path):
+    saved(tmp_path, 1, 2, 3)
+    before = {name: (tmp_path / name).read_bytes() for name in NAMES}
+    again = Checkpoints(tmp_path, CONFIG)
+    assert again.load(progress_at(0), pytest.fail).iteration == 3
+    again.save(progress_at(4))
+    after = {name: (tmp_path / name).read_bytes() for name in NAMES}
+    assert before[NAMES[0]] == after[NAMES[0]]  # iteration 3 stays
+    assert load(tmp_path).iteration == 4
+
+
+def damage(path, how):
+    content = bytearray(path.read_bytes())
+    if how == "flip":
+        content[len(content) // 2] ^= 0xFF
+    path.write_bytes(content if how == "flip" else content[: len(content) // 2])
+
+
+@pytest.mark.parametrize("how", ["flip", "truncate"])
+def test_damaged_newest_costs_a_warning_and_is_the_next_to_be_overwritten(tmp_path, how):
+    saved(tmp_path, 1, 2)
+    damage(tmp_path / NAMES[1], how)
+    warnings = []
+    checkpoints = Checkpoints(tmp_path, CONFIG)
+    assert checkpoints.load(progress_at(0), warnings.append).iteration == 1
+    assert len(warnings) == 1
+    assert NAMES[1] in warnings[0]
+    checkpoints.save(progress_at(2))
+    assert load(tmp_path, warnings=warnings).iteration == 2
+    assert len(warnings) == 1
+
+
+@pytest.mark.parametrize("how", ["flip", "truncate"])
+def test_two_damaged_ones_are_an_error_and_stay(tmp_path, how):
+    saved(tmp_path, 1, 2)
+    for name in NAMES:
+        damage(tmp_path / name, how)
+    before = [(tmp_path / name).read_bytes() for name in NAMES]
+    with pytest.raises(RunProblem, match=r"nothing was changed.*-a\..*-b\."):
+        load(tmp_path)
+    assert [(tmp_path / name).read_bytes() for name in NAMES] == before
+
+
+def test_checkpoint_of_another_config_is_refused_with_the_fields(tmp_path):
+    saved(tmp_path, 1)
+    other = replace(CONFIG, seed=9, training=replace(CONFIG.training, learning_rate=0.5))
+    with pytest.raises(RunProblem, match=r"seed \(9 and 0\), training.learning_rate \(0.5 and"):
+        load(tmp_path, other)

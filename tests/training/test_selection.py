@@ -1,0 +1,57 @@
+"""Selection against a direct computation."""
+
+import json
+import math
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given
+
+from constrained_dnc.training.selection import Selection
+
+LOSSES = st.lists(
+    st.one_of(st.floats(0, 10), st.sampled_from([1.0, 2.0, math.inf, math.nan])), max_size=30
+)
+
+
+def direct(losses, window):
+    """All means that count, then the first smallest one."""
+    losses = [loss if math.isfinite(loss) else math.inf for loss in losses]
+    if len(losses) >= window:
+        means = {
+            i + 1: math.fsum(losses[i + 1 - window : i + 1]) / window
+            for i in range(window - 1, len(losses))
+        }
+    else:
+        means = {i + 1: math.fsum(losses[: i + 1]) / (i + 1) for i in range(len(losses))}
+    return min(means.items(), key=lambda entry: (entry[1], entry[0]), default=(None, math.inf))
+
+
+@given(LOSSES, st.integers(1, 8))
+def test_selects_the_first_lowest_running_mean(losses, window):
+    selection = Selection(window)
+    for iteration, loss in enumerate(losses, 1):
+        selection.add(iteration, loss)
+    assert (selection.best_iteration, selection.best_mean) == direct(losses, window)
+
+
+@given(LOSSES, st.integers(1, 8), st.integers(0, 30))
+def test_goes_on_from_json(losses, window, cut):
+    straight, resumed = Selection(window), Selection(window)
+    for iteration, loss in enumerate(losses, 1):
+        if iteration == cut:
+            text = json.dumps(resumed.to_values(), allow_nan=False)
+            resumed = Selection.from_values(json.loads(text), window)
+        assert straight.add(iteration, loss) == resumed.add(iteration, loss)
+        assert straight.mean == resumed.mean
+    assert straight.to_values() == resumed.to_values()
+
+
+def test_running_mean_is_of_the_last_window():
+    losses = np.random.default_rng(0).random(20)
+    selection = Selection(6)
+    assert selection.mean is None
+    for iteration, loss in enumerate(losses):
+        selection.add(iteration, float(loss))
+    assert selection.mean == pytest.approx(losses[-6:].mean(), rel=1e-12)
