@@ -15,6 +15,9 @@
 | gates     |        | four gates of H entries: input, forget, candidate, output     |
 | cell      |        | entries of the carried cell state: H, or 0 without a state    |
 | interface |        | entries of the interface vector: W*R + 3W + 5R + 3            |
+| trials    |        | trained instances of one task and approach                    |
+| lengths   | L      | task input lengths of an evaluation                           |
+| dimensions |      | principal components of the cell state                        |
 
 Model functions take one sample at one step; `unroll` adds `batch` and `time`.
 Sequences are time-major: `Float[Array, "time batch inputs"]`.

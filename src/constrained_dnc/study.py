@@ -172,7 +172,8 @@ class Study:
                         sentences.append(
                             f"{task}, {approach}: {found} of {trials} trials have {name}."
                         )
-        without = [run for run in self.runs if not self.analysis(run, "encoding_steps")]
+        analysed = {file.stem for file in (self.path / "analysis").glob("*.npz")}
+        without = self.runs.keys() - analysed
         if without:
             sentences.append(
                 f"{len(without)} of {len(self.runs)} runs have no state-space and memory analysis."

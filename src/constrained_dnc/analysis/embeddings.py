@@ -15,7 +15,6 @@ from pathlib import Path
 import numpy as np
 import sklearn
 from jaxtyping import Float, Float32
-from threadpoolctl import threadpool_limits
 
 from constrained_dnc.analysis.state_space import embed, split_phases
 from constrained_dnc.study import Study
@@ -55,8 +54,8 @@ def embed_all(
 ) -> None:
     """Compute what is missing of the wanted (run id, phase), one per core side by side."""
     pairs = list(wanted)
-    # Threads suffice: the gradient runs outside the interpreter lock. One core each is fastest.
-    with threadpool_limits(1), ThreadPoolExecutor(os.cpu_count()) as pool:
+    # Threads suffice: the gradient runs outside the interpreter lock.
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
         for done, _ in enumerate(pool.map(lambda pair: embedding(study, *pair), pairs), start=1):
             progress("t-SNE", done, len(pairs))
 

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float, Float32
 from sklearn.decomposition import PCA
 from sklearn.manifold import TSNE
+from threadpoolctl import threadpool_limits
 
 DIMENSIONS = 20
 PERPLEXITY = 50
@@ -83,5 +84,7 @@ def embed(
         init="random",
         random_state=0,
     )
-    plane: Float32[np.ndarray, "points 2"] = tsne.fit_transform(flat).astype(np.float32)
+    # One thread is the fastest for so few points, and several embeddings can run side by side.
+    with threadpool_limits(1, user_api="openmp"):
+        plane: Float32[np.ndarray, "points 2"] = tsne.fit_transform(flat).astype(np.float32)
     return plane.reshape(*states.shape[:2], 2)

@@ -81,13 +81,15 @@ def find(study: Study) -> Findings:
     """Evaluate a study, as far as it has got."""
     plain = evaluate(study, extended=False)
     known = (*published.APPROACHES, *published.SUPPLEMENT_C)
+    tasks = _in_order(study.tasks, published.TASKS)
+    found = _instances(study, plain)
     return Findings(
         study,
-        _in_order(study.tasks, published.TASKS),
+        tasks,
         _in_order(study.approaches, known),
         plain,
         evaluate(study, extended=True),
-        _instances(study, plain),
+        {task: found[task] for task in tasks if task in found},
     )
 
 

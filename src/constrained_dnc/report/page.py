@@ -51,10 +51,19 @@ def build_report(study_directory: Path, progress: Progress | None = None) -> Pat
 def terminal_table(study_directory: Path) -> RichTable:
     """Maximum lengths beside the paper's, for a terminal."""
     findings = find(read_study(study_directory))
-    table = RichTable(title="Maximum lengths: ours (paper's)", title_justify="left", box=SIMPLE)
+    table = RichTable(
+        title="Maximum lengths: ours (paper's)",
+        title_justify="left",
+        caption=budget_warning(findings) or None,
+        caption_justify="left",
+        box=SIMPLE,
+        pad_edge=False,
+        collapse_padding=True,
+    )
     table.add_column("task", no_wrap=True)
     for name in (*findings.approaches, "factor"):
-        table.add_column(name.replace("-baseline", "\nbaseline"), justify="right", overflow="fold")
+        header = name.replace("-baseline", "\nbaseline").replace("+", "\n+")
+        table.add_column(header, justify="right", overflow="fold")
     for extended in (False, True):
         if not findings.at(extended).curves:
             continue
@@ -63,7 +72,6 @@ def terminal_table(study_directory: Path) -> RichTable:
             table.add_row(f"{findings.study.extended_memory_size} slots:")
         for task, cells in tables.max_lengths(findings, extended).rows:
             table.add_row(task, *map(_terminal_cell, cells))
-    table.caption = budget_warning(findings) or None
     return table
 
 
@@ -307,7 +315,7 @@ def _figure_sections(images: Sequence[Image]) -> str:
         parts.append(
             f"<details{shown}><summary>{escape(drawing.title)}</summary><figure><picture>"
             f'<source media="(prefers-color-scheme: dark)" srcset="{_data_uri(dark)}">'
-            f'<img src="{_data_uri(light)}" alt="{escape(drawing.title)}" loading="lazy"></picture>'
+            f'<img src="{_data_uri(light)}" alt="{escape(drawing.title)}"></picture>'
             f"<figcaption>{escape(drawing.caption)} "
             f'Files: <a href="figures/{drawing.name}.png">PNG</a>, '
             f'<a href="figures/{drawing.name}.svg">SVG</a>.</figcaption></figure></details>'
