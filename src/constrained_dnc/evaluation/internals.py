@@ -27,11 +27,12 @@ def analyse_run(run: Run) -> dict[str, Any]:
     states, _, _ = _inside(model, batch.inputs, memory_size)
     if states.shape[-1]:
         encoding = task.encoding_steps(training.unseen_length)
-        arrays |= analyse_states(np.asarray(states), encoding_steps=encoding)
+        arrays |= analyse_states(np.asarray(states), encoding, batch.num_steps)
     batch = evaluation_batch(task, run.config, training.max_length, 0)
     _, gates, modes = _inside(model, batch.inputs, memory_size)
     encoding = task.encoding_steps(training.max_length)
-    return arrays | analyse_modes(np.asarray(gates), np.asarray(modes), encoding_steps=encoding)
+    arrays |= analyse_modes(np.asarray(gates), np.asarray(modes), encoding_steps=encoding)
+    return arrays
 
 
 @eqx.filter_jit

@@ -119,7 +119,7 @@ class _Training:
         threads = threads or (stored.threads if stored else len(os.sched_getaffinity(0)))
         if isinstance(backend, str):
             backend = choose_backend(
-                stored.backend if stored and backend == "auto" else backend,  # type: ignore[arg-type]
+                stored.backend if stored and backend == "auto" else backend,
                 model,
                 self.task.loss,
                 config.approach.regularisation,
