@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import pyarrow as pa
 import tyro
@@ -16,7 +17,10 @@ from rich.table import Table
 
 from constrained_dnc.cli.parsing import parse
 from constrained_dnc.cli.progress import Ticker
-from constrained_dnc.config import parse_lengths
+from constrained_dnc.config import Config, parse_lengths
+
+if TYPE_CHECKING:
+    from constrained_dnc.sweep.plan import Plan
 
 StudyPath = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="STUDY")]
 
@@ -49,7 +53,7 @@ def reproduce(arguments: list[str]) -> int:
     asked = parse(_Reproduce, arguments, "cdnc reproduce", reproduce.__doc__)
     from constrained_dnc.cli.watching import SweepWatcher  # noqa: PLC0415 - slow to import
     from constrained_dnc.sweep.executors import connected, execute  # noqa: PLC0415
-    from constrained_dnc.sweep.plan import make_request, open_study  # noqa: PLC0415
+    from constrained_dnc.sweep.plan import ATTEMPTS, make_request, open_study  # noqa: PLC0415
 
     request = make_request(
         asked.preset, asked.tasks, asked.approaches, asked.trials, asked.iterations
@@ -57,40 +61,61 @@ def reproduce(arguments: list[str]) -> int:
     folder = asked.study or Path("studies", asked.preset)
     plan = open_study(folder, request, ["reproduce", *arguments])
     to_do = plan.to_do()
+    ended = len(plan.configs) - len(to_do)
     print(
-        f"study {folder}: {len(plan.configs)} runs, {len(plan.configs) - len(to_do)} ended, "
-        f"{len(to_do)} to go",
-        flush=True,
+        f"study {folder}: {len(plan.configs)} runs, {ended} ended, {len(to_do)} to go", flush=True
     )
-    if to_do:
-        with connected(asked.scheduler, asked.workers) as client:
-            workers = max(1, sum(client.nthreads().values()))
-            seconds = estimate_seconds(to_do[0]) * len(to_do) / workers
-            print(
-                f"{workers} workers; training alone takes about "
-                f"{timedelta(seconds=round(seconds))}, if all runs are as slow as the first",
-                flush=True,
-            )
-            with SweepWatcher(plan, workers) as watcher:
-                execute(plan, client, watcher)
-    failures = plan.write_failures()
-    write_report(folder)
+    try:
+        if to_do:
+            with connected(asked.scheduler, asked.workers) as client:
+                workers = sum(client.nthreads().values())
+                _foretell(plan, to_do, workers)
+                with SweepWatcher(plan, max(1, workers)) as watcher:
+                    execute(plan, client, watcher)
+        failures = plan.write_failures()
+        write_report(folder)
+    except KeyboardInterrupt:
+        print("interrupted; the same command goes on from here", flush=True)
+        raise
     for failure in failures:
         print(
-            f"failed: {failure['task']} {failure['approach']} trial {failure['seed']}: "
-            f"{failure['reason']} ({failure['attempts']} attempts)"
+            f"failed {failure['attempts']} times: {failure['task']} {failure['approach']} "
+            f"trial {failure['seed']}: {failure['reason']}"
         )
+    if failures:
+        attempts = folder / ATTEMPTS
+        print(f"{attempts} has the tracebacks; delete it, and the same command tries again")
     return 1 if failures else 0
 
 
-def estimate_seconds(config: object) -> float:
+def _foretell(plan: Plan, to_do: list[Config], workers: int) -> None:
+    """Say what is waited for, and how long training takes."""
+    from constrained_dnc.training.files import is_locked  # noqa: PLC0415
+
+    held = [plan.lock(config) for config in to_do if is_locked(plan.lock(config))]
+    if held:
+        owners = ", ".join(sorted({lock.read_text().strip() for lock in held}))
+        print(f"waiting for runs that an earlier sweep still has in hand: {owners}", flush=True)
+    if not workers:
+        print("the scheduler has no workers yet; runs start as they come", flush=True)
+        return
+    told = f"{workers} worker{'s' if workers > 1 else ''}; "
+    try:
+        rounds = math.ceil(len(to_do) / workers)
+        seconds = estimate_seconds(to_do[0]) * rounds
+        told += f"training alone takes about {timedelta(seconds=math.ceil(seconds))}"
+        told += " if all runs are as slow as the first" if len(to_do) > 1 else ""
+    except Exception as error:  # of a user's own task: its runs will say more
+        told += f"the first run cannot be timed ({type(error).__name__})"
+    print(told, flush=True)
+
+
+def estimate_seconds(config: Config) -> float:
     """The training time of a run, from a few iterations on this machine."""
-    from constrained_dnc.config import Config  # noqa: PLC0415
     from constrained_dnc.model.backend import choose_backend  # noqa: PLC0415
     from constrained_dnc.tasks.registry import get_task  # noqa: PLC0415
     from constrained_dnc.training.run import initial_model  # noqa: PLC0415
 
-    assert isinstance(config, Config)
     training, task = config.training, get_task(config.task)
     model = initial_model(config)
     backend = choose_backend(

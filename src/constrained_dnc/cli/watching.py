@@ -16,6 +16,8 @@ from constrained_dnc.training.files import read_json
 from constrained_dnc.training.run import STATUS
 
 SECONDS_BETWEEN_LINES = 20.0
+TRAINING_SHARE = 0.9
+"""Of the time a run takes; the rest is evaluation and analysis."""
 
 
 class SweepWatcher:
@@ -27,6 +29,8 @@ class SweepWatcher:
         self.console = console or Console()
         self.total = len(plan.to_do())
         self.ended_runs = 0
+        self.running = plan.to_do()
+        self.before = sum(map(self.share, self.running))  # the work of earlier sweeps
         self.began = time.monotonic()
         self.shown = self.began
         self.live = Live(console=self.console, transient=True) if self.console.is_terminal else None
@@ -49,55 +53,69 @@ class SweepWatcher:
         self.console.print(sentence, highlight=False, markup=False, soft_wrap=True)
 
     def ended(self, config: Config, state: str) -> None:
-        self.ended_runs += 1
-        self.say(f"{self.ended_runs}/{self.total} {name_of(config)}: {state}, {self.left([])}")
+        self._one_less(config)
+        self.say(f"{self.ended_runs}/{self.total} {name_of(config)}: {state}, {self.left()}")
 
     def failed(self, config: Config, reasons: list[str]) -> None:
         if len(reasons) < MAX_ATTEMPTS:
             self.say(f"{name_of(config)} failed and is tried again: {reasons[-1]}")
         else:
-            self.ended_runs += 1
+            self._one_less(config)
             self.say(f"{name_of(config)} is given up after {MAX_ATTEMPTS} attempts: {reasons[-1]}")
 
+    def _one_less(self, config: Config) -> None:
+        self.ended_runs += 1
+        self.running = [other for other in self.running if other != config]
+
     def look(self, running: list[Config]) -> None:
+        self.running = running
         now = time.monotonic()
         if self.live is not None:
-            self.live.update(self.table(running))
+            self.live.update(self.table())
         elif now - self.shown > SECONDS_BETWEEN_LINES:
             self.shown = now
             under_way = [
-                f"{name_of(c)} {i}/{c.training.iterations}"
-                for c in running
-                if (i := self.iteration(c)) is not None
+                f"{name_of(config)} {done}" for config in running if (done := self.progress(config))
             ]
-            self.say(f"{self.left(running)}; under way: {', '.join(under_way) or 'starting'}")
+            self.say(f"{self.left()}; under way: {', '.join(under_way) or 'nothing yet'}")
 
-    def table(self, running: list[Config]) -> Table:
-        table = Table(title=f"{self.ended_runs}/{self.total} runs, {self.left(running)}", box=None)
+    def table(self) -> Table:
+        title = f"{self.ended_runs}/{self.total} runs, {self.left()}"
+        table = Table(title=title, title_justify="left", box=None, pad_edge=False)
         for name in ("task", "approach", "trial", "iteration"):
             table.add_column(name, justify="right" if name == "iteration" else "left")
-        for config in running:
-            iteration = self.iteration(config)
-            if iteration is not None:
-                done = f"{iteration} / {config.training.iterations}"
-                done = "evaluating" if iteration == config.training.iterations else done
+        for config in self.running:
+            if done := self.progress(config):
                 table.add_row(config.task, config.approach.name, str(config.seed), done)
         return table
+
+    def progress(self, config: Config) -> str:
+        """How far a run is, for people; nothing before it has begun."""
+        iteration, iterations = self.iteration(config), config.training.iterations
+        if iteration is None:
+            return ""
+        return "evaluating" if iteration == iterations else f"{iteration}/{iterations}"
 
     def iteration(self, config: Config) -> int | None:
         """How far a run is by its last status; None before it has begun."""
         path = self.plan.folder / RUNS / config.run_id / STATUS
         return int(read_json(path)["iteration"]) if path.exists() else None
 
-    def left(self, running: list[Config]) -> str:
-        """The time left, from the speed so far."""
-        done = self.ended_runs + sum(
-            (self.iteration(config) or 0) / config.training.iterations for config in running
-        )
+    def share(self, config: Config) -> float:
+        """How much of its work a run has done by its last status."""
+        return TRAINING_SHARE * (self.iteration(config) or 0) / config.training.iterations
+
+    def left(self) -> str:
+        """The time left, from the speed of this sweep so far."""
+        shares = [self.share(config) for config in self.running]
         elapsed = time.monotonic() - self.began
-        if done == 0 or elapsed < 1:
+        done = self.ended_runs + sum(shares) - self.before
+        if not shares:
+            return "nothing left"
+        if done <= 0:
             return "time left unknown yet"
-        seconds = elapsed * (self.total - done) / done
+        each = elapsed * min(self.workers, self.total) / done
+        seconds = each * max(sum(1 - share for share in shares) / self.workers, 1 - min(shares))
         return f"about {timedelta(seconds=round(seconds))} left"
 
 

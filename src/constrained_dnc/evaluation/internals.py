@@ -18,14 +18,15 @@ from constrained_dnc.training.streams import evaluation_batch
 def analyse_run(run: Run) -> dict[str, Any]:
     """States at the unseen length of selection and access modes at the longest training length.
 
-    In the paper these are 30 and 15. A controller without a state has no states.
+    In the paper these are 30 and 15. A controller without a state has no states, and those of a
+    run that diverged may not be finite: then they are left out.
     """
     training, task = run.config.training, run.task
     model, memory_size = run.model, run.config.model.memory_size
     arrays: dict[str, Any] = {}
     batch = evaluation_batch(task, run.config, training.unseen_length, 0)
     states, _, _ = _inside(model, batch.inputs, memory_size)
-    if states.shape[-1]:
+    if states.shape[-1] and np.isfinite(states).all():
         encoding = task.encoding_steps(training.unseen_length)
         arrays |= analyse_states(np.asarray(states), encoding, batch.num_steps)
     batch = evaluation_batch(task, run.config, training.max_length, 0)

@@ -6,8 +6,8 @@ import logging
 import os
 import time
 from collections.abc import Iterator
+from concurrent.futures import CancelledError
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 import distributed
@@ -15,18 +15,10 @@ import distributed
 from constrained_dnc.config import Config
 from constrained_dnc.errors import BadSetting, RunProblem, require_whole
 from constrained_dnc.sweep.plan import MAX_ATTEMPTS, Plan
-from constrained_dnc.sweep.trial import run_trial
-
-ONE_THREAD = {
-    "OMP_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false",
-    "NPROC": "1",  # XLA sizes its pool of threads by it
-}
-"""One process per core, one thread in each: nothing is ever oversubscribed."""
+from constrained_dnc.sweep.trial import Outcome, run_trial
 
 SECONDS_BETWEEN_LOOKS = 0.5
+SECONDS_TO_CONNECT = 10
 
 
 class Watcher(Protocol):
@@ -43,16 +35,30 @@ Client: TypeAlias = Any  # distributed has no types
 Future: TypeAlias = Any
 
 
+def one_thread() -> dict[str, str]:
+    """The environment of a worker process; one per core, so nothing is ever oversubscribed."""
+    flags = os.environ.get("XLA_FLAGS", "")
+    return {
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+        "MKL_NUM_THREADS": "1",
+        "XLA_FLAGS": f"{flags} --xla_cpu_multi_thread_eigen=false".strip(),
+        "NPROC": "1",  # XLA sizes its pool of threads by it
+    }
+
+
 @contextmanager
 def connected(scheduler: str | None, workers: int | None) -> Iterator[Client]:
     """A client of a running scheduler, or of a cluster of processes that lives as long."""
+    # What Dask would log about a lost connection, `execute` says in one sentence.
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
     connect: Any = distributed.Client
     if scheduler is not None:
         try:
-            client = connect(scheduler, timeout=10)
-        except (OSError, ValueError, TimeoutError) as error:
+            client = connect(scheduler, timeout=SECONDS_TO_CONNECT)
+        except (OSError, ValueError, TypeError) as error:  # a TimeoutError is an OSError
             accepted = "the address of a running Dask scheduler, such as tcp://head:8786"
-            raise BadSetting("scheduler", scheduler, f"{accepted} ({error})") from error
+            raise BadSetting("scheduler", scheduler, accepted) from error
         with client:
             yield client
         return
@@ -68,7 +74,7 @@ def connected(scheduler: str | None, workers: int | None) -> Iterator[Client]:
             dashboard_address=None,
             memory_limit=0,
             silence_logs=logging.CRITICAL,
-            env=ONE_THREAD,
+            env=one_thread(),
         ) as cluster,
         connect(cluster) as client,
     ):
@@ -77,32 +83,41 @@ def connected(scheduler: str | None, workers: int | None) -> Iterator[Client]:
 
 def execute(plan: Plan, client: Client, watcher: Watcher) -> None:
     """Bring every run of the plan to its end; one that fails three times is given up."""
-    running = {_submit(client, plan, config): config for config in plan.to_do()}
-    while running:
-        for future in [future for future in running if future.done()]:
-            config = running.pop(future)
-            if future.status == "finished":
-                watcher.ended(config, future.result())
-                continue
-            reasons = plan.add_attempt(config, _reason(future))
-            watcher.failed(config, reasons)
-            if len(reasons) < MAX_ATTEMPTS:
-                running[_submit(client, plan, config, len(reasons))] = config
-        watcher.look(list(running.values()))
-        if client.status != "running":
-            raise RunProblem("the Dask scheduler is gone; the same command goes on from here")
-        time.sleep(SECONDS_BETWEEN_LOOKS if running else 0)
+    try:
+        running = {_submit(client, plan, config): config for config in plan.to_do()}
+        while running:
+            watcher.look(list(running.values()))
+            time.sleep(SECONDS_BETWEEN_LOOKS)
+            for future in [future for future in running if future.done()]:
+                config = running.pop(future)
+                outcome = _outcome(future)
+                if outcome.state != "failed":
+                    watcher.ended(config, outcome.state)
+                    continue
+                reasons = plan.add_attempt(config, outcome.reason, outcome.trace)
+                watcher.failed(config, reasons)
+                if len(reasons) < MAX_ATTEMPTS:
+                    running[_submit(client, plan, config)] = config
+    except (CancelledError, OSError) as error:
+        if isinstance(error, OSError) and client.status == "running":
+            raise
+        # Only a lost or restarted scheduler cancels runs.
+        raise RunProblem(
+            "the Dask scheduler is gone; the same command goes on from here"
+        ) from error
 
 
-def _submit(client: Client, plan: Plan, config: Config, attempt: int = 0) -> Future:
-    study = str(Path(plan.folder).resolve())
-    key = f"{config.run_id}-{attempt}-{time.time_ns()}"
-    return client.submit(run_trial, study, config.to_json(), key=key, pure=False)
+def _submit(client: Client, plan: Plan, config: Config) -> Future:
+    key = f"{config.run_id}-{time.time_ns()}"
+    return client.submit(run_trial, str(plan.folder.resolve()), config.to_json(), key=key)
 
 
-def _reason(future: Future) -> str:
-    """One line about why a run failed."""
-    if future.status == "cancelled":
-        return "the scheduler lost it"
-    error = future.exception()
-    return f"{type(error).__name__}: {error}".splitlines()[0]
+def _outcome(future: Future) -> Outcome:
+    """How a run ended; what Dask itself raises is mostly that its workers died time and again."""
+    try:
+        outcome: Outcome = future.result()
+    except (CancelledError, OSError):
+        raise
+    except Exception as error:
+        return Outcome("failed", f"{type(error).__name__}: {error}".splitlines()[0])
+    return outcome

@@ -6,7 +6,7 @@ import json
 import shlex
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,8 @@ from constrained_dnc.tasks.registry import BUILT_IN, get_task
 from constrained_dnc.training.files import read_json, write_atomically, write_json
 from constrained_dnc.training.run import surroundings
 
-STUDY, RUNS, RESULTS, ANALYSIS, ATTEMPTS = "study.json", "runs", "results", "analysis", "attempts"
-FAILURES = "failures.json"
+STUDY, FAILURES = "study.json", "failures.json"
+RUNS, RESULTS, ANALYSIS, ATTEMPTS, LOCKS = "runs", "results", "analysis", "attempts", "locks"
 MAX_ATTEMPTS = 3
 EXTENSION = 10
 """How many times larger the extended memory is."""
@@ -66,8 +66,10 @@ def make_request(
     usual_tasks, usual_approaches, usual_trials = BUDGETS[preset]
     if tuple(approaches) == ("all",):
         approaches = tuple(APPROACHES)
-    for task in tasks:
-        get_task(task)
+    tasks = tuple(dict.fromkeys(tasks)) or usual_tasks
+    names = [get_task(task).name for task in tasks]
+    if len(set(names)) < len(names):
+        raise BadSetting("tasks", " ".join(tasks), "tasks with different names")
     for approach in approaches:
         get_approach(approach)
     trials = usual_trials if trials is None else trials
@@ -75,7 +77,7 @@ def make_request(
     usual_iterations = PRESETS[preset][1].iterations
     return Request(
         preset,
-        tuple(dict.fromkeys(tasks)) or usual_tasks,
+        tasks,
         tuple(dict.fromkeys(approaches)) or usual_approaches,
         trials,
         usual_iterations if iterations is None else iterations,
@@ -87,7 +89,7 @@ class Plan:
     """The runs of a study directory."""
 
     folder: Path
-    configs: tuple[Config, ...]
+    configs: tuple[Config, ...] = ()
 
     def is_done(self, config: Config) -> bool:
         """Trained, evaluated and analysed."""
@@ -96,19 +98,33 @@ class Plan:
             self.folder / ANALYSIS / f"{name}.npz"
         ).exists()
 
+    def lock(self, config: Config) -> Path:
+        """Held by whoever has the run in hand."""
+        return self.folder / LOCKS / config.run_id
+
     def attempts(self, config: Config) -> list[str]:
         """Why earlier attempts at a run failed."""
-        path = self.folder / ATTEMPTS / f"{config.run_id}.json"
+        path = self._attempts_file(config)
         reasons: list[str] = read_json(path)["reasons"] if path.exists() else []
         return reasons
 
-    def add_attempt(self, config: Config, reason: str) -> list[str]:
-        """Remember that an attempt failed; all of them so far."""
+    def add_attempt(self, config: Config, reason: str, trace: str = "") -> list[str]:
+        """Remember that an attempt failed, with its traceback; the reasons of all so far."""
         reasons = [*self.attempts(config), reason]
-        path = self.folder / ATTEMPTS / f"{config.run_id}.json"
+        path = self._attempts_file(config)
         path.parent.mkdir(exist_ok=True)
-        write_json(path, {"reasons": reasons})
+        about = {
+            "run_id": config.run_id,
+            "task": get_task(config.task).name,
+            "approach": config.approach.name,
+            "seed": config.seed,
+        }
+        write_json(path, {**about, "reasons": reasons, "last_traceback": trace.splitlines()})
+        self.write_failures()
         return reasons
+
+    def _attempts_file(self, config: Config) -> Path:
+        return self.folder / ATTEMPTS / f"{config.run_id}.json"
 
     def to_do(self) -> list[Config]:
         """The runs that are neither done nor given up."""
@@ -119,42 +135,35 @@ class Plan:
         ]
 
     def write_failures(self) -> list[dict[str, Any]]:
-        """Write down the runs that were given up, for the report."""
-        failures = [
-            {
-                "run_id": config.run_id,
-                "task": config.task,
-                "approach": config.approach.name,
-                "seed": config.seed,
-                "reason": reasons[-1],
-                "attempts": len(reasons),
-            }
-            for config in self.configs
-            if not self.is_done(config) and (reasons := self.attempts(config))
-        ]
+        """Write down the runs that were given up, also by earlier sweeps, for the report."""
+        failures = []
+        for path in sorted((self.folder / ATTEMPTS).glob("*.json")):
+            about = read_json(path)
+            reasons = about.pop("reasons")
+            del about["last_traceback"]
+            is_done = (self.folder / RESULTS / f"{path.stem}.parquet").exists()
+            if len(reasons) >= MAX_ATTEMPTS and not is_done:
+                failures.append({**about, "reason": reasons[-1], "attempts": len(reasons)})
         write_atomically(self.folder / FAILURES, json.dumps(failures, indent=1).encode())
         return failures
 
 
 def open_study(folder: Path, request: Request, command: Sequence[str] = ()) -> Plan:
     """Create a study directory, or go on with one; a larger study may take over a smaller one."""
-    path = folder / STUDY
-    if path.exists():
-        stored = read_json(path)
-        for name in ("preset", "iterations"):
-            if stored.get(name) != getattr(request, name):
-                raise BadSetting(
-                    name,
-                    getattr(request, name),
-                    f"{stored.get(name)!r}, as the study in {folder} has it; "
-                    "another study needs another --study",
-                )
-    elif folder.exists() and any(folder.iterdir()):
-        raise BadSetting("study", str(folder), f"a new or empty folder, or one with a {STUDY}")
-    folder.mkdir(parents=True, exist_ok=True)
     configs = tuple(request.configs())
+    path = folder / STUDY
+    stored = read_json(path) if path.exists() else {}
+    settings = _settings(configs[0])
+    if stored:
+        _refuse_changes(folder, stored, request, settings)
+    elif folder.is_dir() and any(folder.iterdir()):
+        raise BadSetting("study", str(folder), f"a new or empty folder, or one with a {STUDY}")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        accepted = f"a folder that can be made ({error.strerror})"
+        raise BadSetting("study", str(folder), accepted) from error
     memory_size = configs[0].model.memory_size
-    created = read_json(path)["created"] if path.exists() else time.strftime("%Y-%m-%d %H:%M")
     write_json(
         path,
         {
@@ -165,9 +174,36 @@ def open_study(folder: Path, request: Request, command: Sequence[str] = ()) -> P
             "iterations": request.iterations,
             "memory_size": memory_size,
             "extended_memory_size": EXTENSION * memory_size,
+            "settings": settings,
             **surroundings(),
             "command": shlex.join(["cdnc", *command]),
-            "created": created,
+            "created": stored.get("created", time.strftime("%Y-%m-%d %H:%M")),
         },
     )
     return Plan(folder, configs)
+
+
+def _settings(config: Config) -> dict[str, Any]:
+    """What all runs of a study share, by name."""
+    values = asdict(config)
+    return {
+        f"{part}.{name}": value
+        for part in ("model", "training", "evaluation")
+        for name, value in values[part].items()
+    }
+
+
+def _refuse_changes(
+    folder: Path, stored: dict[str, Any], request: Request, settings: dict[str, Any]
+) -> None:
+    """One study, one budget: results of different ones must not meet in a table."""
+    found = stored.get("settings", {})
+    changed = {
+        "preset": (request.preset, stored.get("preset")),
+        "iterations": (request.iterations, stored.get("iterations")),
+        **{name: (value, found.get(name)) for name, value in settings.items()},
+    }
+    for name, (ours, theirs) in changed.items():
+        if ours != theirs:
+            accepted = f"{theirs!r}, as in the study in {folder}; another needs another --study"
+            raise BadSetting(name, ours, accepted)
