@@ -199,10 +199,10 @@ def _as_table(answer: pa.Table) -> Table:
 class _Frontier:
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """A run directory."""
-    lengths: str = "5..100:5"
-    """Input lengths, such as 2..100 or 2,5..50:5."""
-    memory_sizes: str = "25,50,75,100,150,200"
-    """Memory sizes, written like lengths."""
+    lengths: str | None = None
+    """Input lengths, such as 2..100 or 2,5..50:5; by default spread over those of the config."""
+    memory_sizes: str | None = None
+    """Memory sizes, written like lengths; by default from half to four times that of training."""
     batches: int = 1
     """Batches of every length and memory size."""
 
@@ -210,14 +210,18 @@ class _Frontier:
 def frontier(arguments: list[str]) -> int:
     """Map a run's score over input length and memory size: a heat map and a Parquet file."""
     asked = parse(_Frontier, arguments, "cdnc frontier", frontier.__doc__)
-    from constrained_dnc.evaluation.frontier import draw_frontier, map_frontier  # noqa: PLC0415
+    from constrained_dnc.evaluation import frontier as of  # noqa: PLC0415 - slow to import
     from constrained_dnc.training.run import load_run  # noqa: PLC0415
 
     run = load_run(asked.run)
-    lengths = parse_lengths(asked.lengths)
-    memory_sizes = parse_lengths(asked.memory_sizes, "memory_sizes")
+    lengths = parse_lengths(asked.lengths) if asked.lengths else of.usual_lengths(run)
+    memory_sizes = (
+        parse_lengths(asked.memory_sizes, "memory_sizes")
+        if asked.memory_sizes
+        else of.usual_memory_sizes(run)
+    )
     with Ticker("evaluated") as ticker:
-        table = map_frontier(
+        table = of.map_frontier(
             run,
             lengths,
             memory_sizes,
@@ -226,5 +230,5 @@ def frontier(arguments: list[str]) -> int:
                 100 * done / total, 100, f"{planned.memory_size} slots, length {planned.length}"
             ),
         )
-    print(f"frontier: {draw_frontier(run, table)}")
+    print(f"frontier: {of.draw_frontier(run, table)}")
     return 0

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import distributed
 
@@ -21,6 +21,7 @@ SECONDS_BETWEEN_LOOKS = 0.5
 SECONDS_TO_CONNECT = 10
 
 
+@runtime_checkable
 class Watcher(Protocol):
     """Told how a sweep goes."""
 
