@@ -105,3 +105,17 @@ def test_tsne_keeps_clusters_apart_and_is_repeatable() -> None:
     assert first.shape == (2, 20, 2)
     apart = np.linalg.norm(first[0].mean(0) - first[1].mean(0))
     assert apart > 2 * max(first[0].std(), first[1].std())
+
+
+def test_padding_after_the_end_of_a_sample_counts_for_nothing() -> None:
+    rng = np.random.default_rng(5)
+    states = rng.normal(size=(12, 3, 6))
+    ends = np.array([12, 7, 9])
+    other = states.copy()
+    for sample, end in enumerate(ends):
+        other[end:, sample] = 1e3 * rng.normal(size=(12 - end, 6))
+    first, second = (analyse_states(s, 5, ends) for s in (states, other))
+    for name in ("curvature", "explained_variance"):
+        np.testing.assert_allclose(first[name], second[name], rtol=1e-5)
+    alone = [curvature(first["states"][:end, [s]]) for s, end in enumerate(ends)]
+    np.testing.assert_allclose(first["curvature"], np.average(alone, weights=ends - 2), rtol=1e-5)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-from jaxtyping import Float, Float32
+from jaxtyping import Bool, Float, Float32, Int
 from sklearn.decomposition import PCA
 from sklearn.manifold import TSNE
 from threadpoolctl import threadpool_limits
@@ -17,36 +17,50 @@ STILL = 1e-6
 
 
 def analyse_states(
-    cell_states: Float[np.ndarray, "time batch cell"], encoding_steps: int
+    cell_states: Float[np.ndarray, "time batch cell"],
+    encoding_steps: int,
+    num_steps: Int[np.ndarray, "batch"] | None = None,
 ) -> Mapping[str, np.ndarray]:
-    """What is stored about the states of one batch; states are those before compression."""
-    reduced, explained = reduce_states(cell_states)
+    """What is stored about the states of one batch; states are those before compression.
+
+    `num_steps` says how many steps belong to each sample, if not all: the rest is padding.
+    """
+    time, batch, _ = cell_states.shape
+    ends = np.full(batch, time) if num_steps is None else num_steps
+    is_own = np.arange(time)[:, None] < ends
+    reduced, explained = reduce_states(cell_states, is_own)
     return {
         "states": reduced,
         "explained_variance": np.array(explained),
-        "curvature": np.array(curvature(reduced)),
+        "curvature": np.array(curvature(reduced, is_own)),
         "encoding_steps": np.array(encoding_steps),
     }
 
 
 def reduce_states(
-    cell_states: Float[np.ndarray, "time batch cell"], dimensions: int = DIMENSIONS
+    cell_states: Float[np.ndarray, "time batch cell"],
+    is_own: Bool[np.ndarray, "time batch"] | None = None,
+    dimensions: int = DIMENSIONS,
 ) -> tuple[Float32[np.ndarray, "time batch dimensions"], float]:
-    """Principal components over all states of the batch, and their share of the variance.
+    """Principal components over all own states of the batch, and their share of the variance.
 
     Fewer dimensions when there are fewer states or cells. States that never move have no
     variance to explain; all of it (1.0) counts as explained.
     """
     time, batch, cell = cell_states.shape
     flat = cell_states.reshape(-1, cell).astype(np.float64)
-    if np.ptp(flat, axis=0).max() == 0:
-        return np.zeros((time, batch, min(dimensions, *flat.shape)), np.float32), 1.0
-    pca = PCA(min(dimensions, *flat.shape), svd_solver="full")
-    reduced = pca.fit_transform(flat).reshape(time, batch, -1)
+    own = flat if is_own is None else flat[is_own.ravel()]
+    if np.ptp(own, axis=0).max() == 0:
+        return np.zeros((time, batch, min(dimensions, *own.shape)), np.float32), 1.0
+    pca = PCA(min(dimensions, *own.shape), svd_solver="full").fit(own)
+    reduced = pca.transform(flat).reshape(time, batch, -1)
     return reduced.astype(np.float32), float(pca.explained_variance_ratio_.sum())
 
 
-def curvature(states: Float[np.ndarray, "time batch dimensions"]) -> float:
+def curvature(
+    states: Float[np.ndarray, "time batch dimensions"],
+    is_own: Bool[np.ndarray, "time batch"] | None = None,
+) -> float:
     """Mean change of direction between successive steps, over the sequence and the batch.
 
     A step without movement has no direction: changes from or to it are left out. A state that
@@ -58,6 +72,8 @@ def curvature(states: Float[np.ndarray, "time batch dimensions"]) -> float:
     directions = np.divide(steps, distance, out=np.zeros_like(steps), where=moves)
     change = np.linalg.norm(np.diff(directions, axis=0), axis=-1)
     counted = (moves[1:] & moves[:-1])[..., 0]
+    if is_own is not None:
+        counted &= is_own[2:]
     return float(change[counted].mean()) if counted.any() else 0.0
 
 

@@ -21,6 +21,10 @@ COMMANDS = {  # name: (module, what it does)
     "evaluate": ("runs", "score a run for every length and memory size"),
     "predict": ("runs", "answer one problem with a trained model"),
     "replay": ("runs", "say why updates of a run were skipped"),
+    "frontier": ("studies", "map a run's score over input length and memory size"),
+    "reproduce": ("studies", "train, evaluate and analyse a whole study, then report"),
+    "report": ("studies", "rebuild tables, figures and page of a study"),
+    "results": ("studies", "ask the results of a study a question in SQL"),
 }
 
 EXAMPLES = """examples:
@@ -29,6 +33,7 @@ EXAMPLES = """examples:
   cdnc train copy --preset smoke --run-dir runs/first
   cdnc evaluate runs/first
   cdnc predict runs/first "3 1 4"
+  cdnc reproduce --preset quick
 """
 
 

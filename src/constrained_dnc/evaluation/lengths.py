@@ -63,11 +63,13 @@ def evaluate(
     backend: Choice = "auto",
     threads: int | None = None,
     progress: Callable[[float, float, Planned], None] | None = None,
+    store: bool = True,
 ) -> pa.Table:
     """Score the selected parameters of a run, also of one that is still training.
 
     Lengths and batches are those of the run's config unless given: one list for the memory size
-    of training, another for all others. Every memory size has a Parquet file in the run directory.
+    of training, another for all others. Every memory size has a Parquet file in the run directory
+    unless `store` is off.
     `progress` is told the steps done, the steps in all and the row in work.
     """
     run = run if isinstance(run, Run) else load_run(run)
@@ -86,7 +88,8 @@ def evaluate(
     if progress is not None:
         progress(done, total, plan[-1])
     table = pa.Table.from_pylist(rows, SCHEMA)
-    _write(run.folder, table, selection)
+    if store:
+        _write(run.folder, table, selection)
     return table
 
 

@@ -14,7 +14,9 @@ from string import Template
 import numpy as np
 from plotly.offline import get_plotlyjs
 from rich.box import SIMPLE
+from rich.console import Group
 from rich.table import Table as RichTable
+from rich.text import Text
 
 from constrained_dnc.analysis.embeddings import embed_all
 from constrained_dnc.analysis.statistics import THRESHOLD, TRAINING_LENGTHS
@@ -48,14 +50,12 @@ def build_report(study_directory: Path, progress: Progress | None = None) -> Pat
     return page
 
 
-def terminal_table(study_directory: Path) -> RichTable:
-    """Maximum lengths beside the paper's, for a terminal."""
+def terminal_table(study_directory: Path) -> Group:
+    """Maximum lengths beside the paper's, and what the budget means, for a terminal."""
     findings = find(read_study(study_directory))
     table = RichTable(
         title="Maximum lengths: ours (paper's)",
         title_justify="left",
-        caption=budget_warning(findings) or None,
-        caption_justify="left",
         box=SIMPLE,
         pad_edge=False,
         collapse_padding=True,
@@ -72,7 +72,8 @@ def terminal_table(study_directory: Path) -> RichTable:
             table.add_row(f"{findings.study.extended_memory_size} slots:")
         for task, cells in tables.max_lengths(findings, extended).rows:
             table.add_row(task, *map(_terminal_cell, cells))
-    return table
+    warning = budget_warning(findings)
+    return Group(table, Text(warning)) if warning else Group(table)
 
 
 def budget_warning(findings: Findings) -> str:

@@ -1,0 +1,234 @@
+"""Commands about studies: reproduce, report, results; and frontier, a study of one run."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import pyarrow as pa
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from constrained_dnc.cli.parsing import parse
+from constrained_dnc.cli.progress import Ticker
+from constrained_dnc.config import Config, parse_lengths
+
+if TYPE_CHECKING:
+    from constrained_dnc.sweep.plan import Plan
+
+StudyPath = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="STUDY")]
+
+
+@dataclass(frozen=True)
+class _Reproduce:
+    preset: Literal["smoke", "quick", "paper"] = "quick"
+    """smoke: a minute, learns nothing; quick: at most 15 minutes on two cores; paper: the paper."""
+    tasks: tuple[str, ...] = ()
+    """Which tasks; by default those of the preset's budget."""
+    approaches: tuple[str, ...] = ()
+    """Which approaches, or all (supplement C too); by default the paper's five."""
+    trials: int | None = None
+    """Trained instances per task and approach."""
+    iterations: int | None = None
+    """Training iterations of a run, if not the preset's."""
+    study: Path | None = None
+    """Where the study lives; by default studies/PRESET."""
+    workers: int | None = None
+    """Processes on this machine; by default one per core."""
+    scheduler: str | None = None
+    """The address of a running Dask scheduler, such as tcp://head:8786, instead."""
+
+
+def reproduce(arguments: list[str]) -> int:
+    """Train, evaluate and analyse tasks x approaches x trials, then write the report.
+
+    Interrupted at any point, the same command goes on.
+    """
+    asked = parse(_Reproduce, arguments, "cdnc reproduce", reproduce.__doc__)
+    from constrained_dnc.cli.watching import SweepWatcher  # noqa: PLC0415 - slow to import
+    from constrained_dnc.sweep.executors import connected, execute  # noqa: PLC0415
+    from constrained_dnc.sweep.plan import ATTEMPTS, make_request, open_study  # noqa: PLC0415
+
+    request = make_request(
+        asked.preset, asked.tasks, asked.approaches, asked.trials, asked.iterations
+    )
+    folder = asked.study or Path("studies", asked.preset)
+    plan = open_study(folder, request, ["reproduce", *arguments])
+    to_do = plan.to_do()
+    ended = len(plan.configs) - len(to_do)
+    print(
+        f"study {folder}: {len(plan.configs)} runs, {ended} ended, {len(to_do)} to go", flush=True
+    )
+    try:
+        if to_do:
+            with connected(asked.scheduler, asked.workers) as client:
+                workers = sum(client.nthreads().values())
+                _foretell(plan, to_do, workers)
+                with SweepWatcher(plan, max(1, workers)) as watcher:
+                    execute(plan, client, watcher)
+        failures = plan.write_failures()
+        write_report(folder)
+    except KeyboardInterrupt:
+        print("interrupted; the same command goes on from here", flush=True)
+        raise
+    for failure in failures:
+        print(
+            f"failed {failure['attempts']} times: {failure['task']} {failure['approach']} "
+            f"trial {failure['seed']}: {failure['reason']}"
+        )
+    if failures:
+        attempts = folder / ATTEMPTS
+        print(f"{attempts} has the tracebacks; delete it, and the same command tries again")
+    return 1 if failures else 0
+
+
+def _foretell(plan: Plan, to_do: list[Config], workers: int) -> None:
+    """Say what is waited for, and how long training takes."""
+    from constrained_dnc.training.files import is_locked  # noqa: PLC0415
+
+    held = [plan.lock(config) for config in to_do if is_locked(plan.lock(config))]
+    if held:
+        owners = ", ".join(sorted({lock.read_text().strip() for lock in held}))
+        print(f"waiting for runs that an earlier sweep still has in hand: {owners}", flush=True)
+    if not workers:
+        print("the scheduler has no workers yet; runs start as they come", flush=True)
+        return
+    told = f"{workers} worker{'s' if workers > 1 else ''}; "
+    try:
+        rounds = math.ceil(len(to_do) / workers)
+        seconds = estimate_seconds(to_do[0]) * rounds
+        told += f"training alone takes about {timedelta(seconds=math.ceil(seconds))}"
+        told += " if all runs are as slow as the first" if len(to_do) > 1 else ""
+    except Exception as error:  # of a user's own task: its runs will say more
+        told += f"the first run cannot be timed ({type(error).__name__})"
+    print(told, flush=True)
+
+
+def estimate_seconds(config: Config) -> float:
+    """The training time of a run, from a few iterations on this machine."""
+    from constrained_dnc.model.backend import choose_backend  # noqa: PLC0415
+    from constrained_dnc.tasks.registry import get_task  # noqa: PLC0415
+    from constrained_dnc.training.run import initial_model  # noqa: PLC0415
+
+    training, task = config.training, get_task(config.task)
+    model = initial_model(config)
+    backend = choose_backend(
+        "auto",
+        model,
+        task.loss,
+        config.approach.regularisation,
+        memory_size=config.model.memory_size,
+        threads=1,
+    )
+    batch = task.sample(0, training.batch_size, (training.min_length + training.max_length) // 2)
+    backend.value_and_grad(model, batch)
+    start = time.perf_counter()
+    for _ in range(3):
+        backend.value_and_grad(model, batch)
+    return (time.perf_counter() - start) / 3 * training.iterations
+
+
+@dataclass(frozen=True)
+class _Report:
+    study: StudyPath
+    """A study directory, finished or not."""
+
+
+def report(arguments: list[str]) -> int:
+    """Rebuild tables, figures and page from the stored results of a study."""
+    write_report(parse(_Report, arguments, "cdnc report", report.__doc__).study)
+    return 0
+
+
+def write_report(folder: Path) -> None:
+    """Build the report with progress, then print the table of maximum lengths and the path."""
+    from constrained_dnc.report.page import build_report, terminal_table  # noqa: PLC0415
+
+    with Ticker("report") as ticker:
+        page = build_report(
+            folder, lambda stage, done, total: ticker.show(done, max(total, 1), stage)
+        )
+    Console().print(terminal_table(folder))
+    print(f"report: {page}")
+
+
+@dataclass(frozen=True)
+class _Results:
+    study: StudyPath
+    """A study directory, finished or not."""
+    sql: str = (
+        "SELECT task, approach, count(DISTINCT seed) AS trials, "
+        "round(avg(score), 3) AS mean_score FROM results GROUP BY ALL ORDER BY ALL"
+    )
+    """A question about the table results; `DESCRIBE results` lists its columns."""
+    csv: bool = False
+    """Print comma-separated values instead of a table."""
+
+
+def results(arguments: list[str]) -> int:
+    """Ask the results of a study a question in SQL."""
+    asked = parse(_Results, arguments, "cdnc results", results.__doc__)
+    from constrained_dnc.study import query  # noqa: PLC0415 - slow to import
+
+    answer = query(asked.study, asked.sql)
+    if asked.csv:
+        import pyarrow.csv  # noqa: PLC0415
+
+        pyarrow.csv.write_csv(answer, pa.PythonFile(sys.stdout.buffer, mode="w"))
+    else:
+        Console().print(_as_table(answer))
+    return 0
+
+
+def _as_table(answer: pa.Table) -> Table:
+    table = Table(box=None)
+    for name in answer.column_names:
+        table.add_column(name, justify="left" if name in ("task", "approach") else "right")
+    for row in answer.to_pylist():
+        table.add_row(*("" if value is None else str(value) for value in row.values()))
+    return table
+
+
+@dataclass(frozen=True)
+class _Frontier:
+    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+    """A run directory."""
+    lengths: str | None = None
+    """Input lengths, such as 2..100 or 2,5..50:5; by default spread over those of the config."""
+    memory_sizes: str | None = None
+    """Memory sizes, written like lengths; by default from half to four times that of training."""
+    batches: int = 1
+    """Batches of every length and memory size."""
+
+
+def frontier(arguments: list[str]) -> int:
+    """Map a run's score over input length and memory size: a heat map and a Parquet file."""
+    asked = parse(_Frontier, arguments, "cdnc frontier", frontier.__doc__)
+    from constrained_dnc.evaluation import frontier as of  # noqa: PLC0415 - slow to import
+    from constrained_dnc.training.run import load_run  # noqa: PLC0415
+
+    run = load_run(asked.run)
+    lengths = parse_lengths(asked.lengths) if asked.lengths else of.usual_lengths(run)
+    memory_sizes = (
+        parse_lengths(asked.memory_sizes, "memory_sizes")
+        if asked.memory_sizes
+        else of.usual_memory_sizes(run)
+    )
+    with Ticker("evaluated") as ticker:
+        table = of.map_frontier(
+            run,
+            lengths,
+            memory_sizes,
+            asked.batches,
+            lambda done, total, planned: ticker.show(
+                100 * done / total, 100, f"{planned.memory_size} slots, length {planned.length}"
+            ),
+        )
+    print(f"frontier: {of.draw_frontier(run, table)}")
+    return 0

@@ -1,0 +1,124 @@
+"""A sweep as people see it: a live table on a terminal, plain lines where there is none."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+from types import TracebackType
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from constrained_dnc.config import Config
+from constrained_dnc.sweep.plan import MAX_ATTEMPTS, RUNS, Plan
+from constrained_dnc.training.files import read_json
+from constrained_dnc.training.run import STATUS
+
+SECONDS_BETWEEN_LINES = 20.0
+TRAINING_SHARE = 0.9
+"""Of the time a run takes; the rest is evaluation and analysis."""
+
+
+class SweepWatcher:
+    """Shows which runs are under way, how far they are, and how long the rest takes."""
+
+    def __init__(self, plan: Plan, workers: int, console: Console | None = None):
+        self.plan = plan
+        self.workers = workers
+        self.console = console or Console()
+        self.total = len(plan.to_do())
+        self.ended_runs = 0
+        self.running = plan.to_do()
+        self.before = sum(map(self.share, self.running))  # the work of earlier sweeps
+        self.began = time.monotonic()
+        self.shown = self.began
+        self.live = Live(console=self.console, transient=True) if self.console.is_terminal else None
+
+    def __enter__(self) -> SweepWatcher:
+        if self.live is not None:
+            self.live.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self.live is not None:
+            self.live.stop()
+
+    def say(self, sentence: str) -> None:
+        self.console.print(sentence, highlight=False, markup=False, soft_wrap=True)
+
+    def ended(self, config: Config, state: str) -> None:
+        self._one_less(config)
+        self.say(f"{self.ended_runs}/{self.total} {name_of(config)}: {state}, {self.left()}")
+
+    def failed(self, config: Config, reasons: list[str]) -> None:
+        if len(reasons) < MAX_ATTEMPTS:
+            self.say(f"{name_of(config)} failed and is tried again: {reasons[-1]}")
+        else:
+            self._one_less(config)
+            self.say(f"{name_of(config)} is given up after {MAX_ATTEMPTS} attempts: {reasons[-1]}")
+
+    def _one_less(self, config: Config) -> None:
+        self.ended_runs += 1
+        self.running = [other for other in self.running if other != config]
+
+    def look(self, running: list[Config]) -> None:
+        self.running = running
+        now = time.monotonic()
+        if self.live is not None:
+            self.live.update(self.table())
+        elif now - self.shown > SECONDS_BETWEEN_LINES:
+            self.shown = now
+            under_way = [
+                f"{name_of(config)} {done}" for config in running if (done := self.progress(config))
+            ]
+            self.say(f"{self.left()}; under way: {', '.join(under_way) or 'nothing yet'}")
+
+    def table(self) -> Table:
+        title = f"{self.ended_runs}/{self.total} runs, {self.left()}"
+        table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+        for name in ("task", "approach", "trial", "iteration"):
+            table.add_column(name, justify="right" if name == "iteration" else "left")
+        for config in self.running:
+            if done := self.progress(config):
+                table.add_row(config.task, config.approach.name, str(config.seed), done)
+        return table
+
+    def progress(self, config: Config) -> str:
+        """How far a run is, for people; nothing before it has begun."""
+        iteration, iterations = self.iteration(config), config.training.iterations
+        if iteration is None:
+            return ""
+        return "evaluating" if iteration == iterations else f"{iteration}/{iterations}"
+
+    def iteration(self, config: Config) -> int | None:
+        """How far a run is by its last status; None before it has begun."""
+        path = self.plan.folder / RUNS / config.run_id / STATUS
+        return int(read_json(path)["iteration"]) if path.exists() else None
+
+    def share(self, config: Config) -> float:
+        """How much of its work a run has done by its last status."""
+        return TRAINING_SHARE * (self.iteration(config) or 0) / config.training.iterations
+
+    def left(self) -> str:
+        """The time left, from the speed of this sweep so far."""
+        shares = [self.share(config) for config in self.running]
+        elapsed = time.monotonic() - self.began
+        done = self.ended_runs + sum(shares) - self.before
+        if not shares:
+            return "nothing left"
+        if done <= 0:
+            return "time left unknown yet"
+        each = elapsed * min(self.workers, self.total) / done
+        seconds = each * max(sum(1 - share for share in shares) / self.workers, 1 - min(shares))
+        return f"about {timedelta(seconds=round(seconds))} left"
+
+
+def name_of(config: Config) -> str:
+    """A run as people call it."""
+    return f"{config.task} {config.approach.name} trial {config.seed}"

@@ -1,0 +1,100 @@
+"""Score over input length and memory size for one trained model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from jaxtyping import Float
+
+from constrained_dnc.config import parse_lengths
+from constrained_dnc.evaluation.lengths import Planned, evaluate
+from constrained_dnc.training.files import write_atomically
+from constrained_dnc.training.run import Run
+
+mpl.use("Agg")
+from matplotlib.figure import Figure
+
+PICTURE, TABLE = "frontier.png", "frontier.parquet"
+
+
+def usual_lengths(run: Run) -> list[int]:
+    """Up to twenty lengths, spread over those the run is evaluated at."""
+    lengths = parse_lengths(run.config.evaluation.lengths)
+    return list(lengths[:: -(-len(lengths) // 20)])
+
+
+def usual_memory_sizes(run: Run) -> list[int]:
+    """From half to four times the slots of training."""
+    trained = run.config.model.memory_size
+    return sorted({max(1, halves * trained // 2) for halves in (1, 2, 3, 4, 6, 8)})
+
+
+def map_frontier(
+    run: Run,
+    lengths: Sequence[int],
+    memory_sizes: Sequence[int],
+    batches: int,
+    progress: Callable[[float, float, Planned], None] | None = None,
+) -> pa.Table:
+    """Evaluate every pair of length and memory size, into RUN/frontier.parquet."""
+    table = evaluate(
+        run,
+        lengths=lengths,
+        memory_sizes=memory_sizes,
+        batches=batches,
+        progress=progress,
+        store=False,
+    )
+    buffer = pa.BufferOutputStream()
+    pq.write_table(table, buffer)
+    write_atomically(run.folder / TABLE, buffer.getvalue().to_pybytes())
+    return table
+
+
+def score_grid(
+    table: pa.Table,
+) -> tuple[list[int], list[int], Float[np.ndarray, "memory_sizes lengths"]]:
+    """Lengths, memory sizes and the score of every pair."""
+    rows = table.select(["length", "memory_size", "score"]).to_pylist()
+    lengths = sorted({row["length"] for row in rows})
+    memory_sizes = sorted({row["memory_size"] for row in rows})
+    scores = np.full((len(memory_sizes), len(lengths)), np.nan)
+    for row in rows:
+        place = memory_sizes.index(row["memory_size"]), lengths.index(row["length"])
+        scores[place] = row["score"]
+    return lengths, memory_sizes, scores
+
+
+def draw_frontier(run: Run, table: pa.Table) -> Path:
+    """The heat map, into RUN/frontier.png; dots mark what is at least 95 % right."""
+    config = run.config
+    lengths, memory_sizes, scores = score_grid(table)
+    size = (max(6.0, 0.32 * len(lengths) + 2.5), max(3.0, 0.4 * len(memory_sizes) + 1.8))
+    figure = Figure(figsize=size, layout="constrained")
+    axes = figure.add_subplot()
+    image = axes.imshow(
+        100 * scores, origin="lower", aspect="auto", vmin=0, vmax=100, cmap="cividis"
+    )
+    axes.set_xticks(range(len(lengths)), [str(length) for length in lengths], rotation=90)
+    axes.set_yticks(range(len(memory_sizes)), [str(size) for size in memory_sizes])
+    if config.model.memory_size in memory_sizes:
+        trained_with = memory_sizes.index(config.model.memory_size)
+        axes.get_yticklabels()[trained_with].set_fontweight("bold")
+    axes.set_xlabel("input length")
+    axes.set_ylabel("memory size")
+    trained = f"trained with {config.model.memory_size} slots"
+    lengths_seen = f"lengths {config.training.min_length} to {config.training.max_length}"
+    axes.set_title(
+        f"{run.task.name}, {config.approach.name}: {trained}, {lengths_seen}", fontsize=10
+    )
+    for row, column in zip(*np.nonzero(scores >= 0.95), strict=True):
+        axes.plot(column, row, marker="o", markersize=3, color="black")
+    figure.colorbar(image, label=f"{run.task.score_kind}, % (dots: at least 95)")
+    path = run.folder / PICTURE
+    figure.savefig(path, dpi=120)
+    return path

@@ -1,0 +1,124 @@
+"""Runs side by side on Dask: processes of this machine, or the workers of a cluster."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Iterator
+from concurrent.futures import CancelledError
+from contextlib import contextmanager
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+import distributed
+
+from constrained_dnc.config import Config
+from constrained_dnc.errors import BadSetting, RunProblem, require_whole
+from constrained_dnc.sweep.plan import MAX_ATTEMPTS, Plan
+from constrained_dnc.sweep.trial import Outcome, run_trial
+
+SECONDS_BETWEEN_LOOKS = 0.5
+SECONDS_TO_CONNECT = 10
+
+
+@runtime_checkable
+class Watcher(Protocol):
+    """Told how a sweep goes."""
+
+    def ended(self, config: Config, state: str) -> None: ...
+
+    def failed(self, config: Config, reasons: list[str]) -> None: ...
+
+    def look(self, running: list[Config]) -> None: ...
+
+
+Client: TypeAlias = Any  # distributed has no types
+Future: TypeAlias = Any
+
+
+def one_thread() -> dict[str, str]:
+    """The environment of a worker process; one per core, so nothing is ever oversubscribed."""
+    flags = os.environ.get("XLA_FLAGS", "")
+    return {
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+        "MKL_NUM_THREADS": "1",
+        "XLA_FLAGS": f"{flags} --xla_cpu_multi_thread_eigen=false".strip(),
+        "NPROC": "1",  # XLA sizes its pool of threads by it
+    }
+
+
+@contextmanager
+def connected(scheduler: str | None, workers: int | None) -> Iterator[Client]:
+    """A client of a running scheduler, or of a cluster of processes that lives as long."""
+    # What Dask would log about a lost connection, `execute` says in one sentence.
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    connect: Any = distributed.Client
+    if scheduler is not None:
+        try:
+            client = connect(scheduler, timeout=SECONDS_TO_CONNECT)
+        except (OSError, ValueError, TypeError) as error:  # a TimeoutError is an OSError
+            accepted = "the address of a running Dask scheduler, such as tcp://head:8786"
+            raise BadSetting("scheduler", scheduler, accepted) from error
+        with client:
+            yield client
+        return
+    count = len(os.sched_getaffinity(0)) if workers is None else workers
+    require_whole("workers", count, 1)
+    cluster_of_processes: Any = distributed.LocalCluster
+    with (
+        cluster_of_processes(
+            n_workers=count,
+            threads_per_worker=1,
+            processes=True,
+            host="127.0.0.1",
+            dashboard_address=None,
+            memory_limit=0,
+            silence_logs=logging.CRITICAL,
+            env=one_thread(),
+        ) as cluster,
+        connect(cluster) as client,
+    ):
+        yield client
+
+
+def execute(plan: Plan, client: Client, watcher: Watcher) -> None:
+    """Bring every run of the plan to its end; one that fails three times is given up."""
+    try:
+        running = {_submit(client, plan, config): config for config in plan.to_do()}
+        while running:
+            watcher.look(list(running.values()))
+            time.sleep(SECONDS_BETWEEN_LOOKS)
+            for future in [future for future in running if future.done()]:
+                config = running.pop(future)
+                outcome = _outcome(future)
+                if outcome.state != "failed":
+                    watcher.ended(config, outcome.state)
+                    continue
+                reasons = plan.add_attempt(config, outcome.reason, outcome.trace)
+                watcher.failed(config, reasons)
+                if len(reasons) < MAX_ATTEMPTS:
+                    running[_submit(client, plan, config)] = config
+    except (CancelledError, OSError) as error:
+        if isinstance(error, OSError) and client.status == "running":
+            raise
+        # Only a lost or restarted scheduler cancels runs.
+        raise RunProblem(
+            "the Dask scheduler is gone; the same command goes on from here"
+        ) from error
+
+
+def _submit(client: Client, plan: Plan, config: Config) -> Future:
+    key = f"{config.run_id}-{time.time_ns()}"
+    return client.submit(run_trial, str(plan.folder.resolve()), config.to_json(), key=key)
+
+
+def _outcome(future: Future) -> Outcome:
+    """How a run ended; what Dask itself raises is mostly that its workers died time and again."""
+    try:
+        outcome: Outcome = future.result()
+    except (CancelledError, OSError):
+        raise
+    except Exception as error:
+        return Outcome("failed", f"{type(error).__name__}: {error}".splitlines()[0])
+    return outcome

@@ -1,0 +1,209 @@
+"""What a study runs, and what of it is done: all of it on disk."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from constrained_dnc.approaches import APPROACHES, PAPER_APPROACHES, get_approach
+from constrained_dnc.config import PRESETS, Config, make_config
+from constrained_dnc.errors import BadSetting, one_of, require_whole
+from constrained_dnc.tasks.registry import BUILT_IN, get_task
+from constrained_dnc.training.files import read_json, write_atomically, write_json
+from constrained_dnc.training.run import surroundings
+
+STUDY, FAILURES = "study.json", "failures.json"
+RUNS, RESULTS, ANALYSIS, ATTEMPTS, LOCKS = "runs", "results", "analysis", "attempts", "locks"
+MAX_ATTEMPTS = 3
+EXTENSION = 10
+"""How many times larger the extended memory is."""
+
+BUDGETS: dict[str, tuple[tuple[str, ...], tuple[str, ...], int]] = {
+    "smoke": (("copy",), ("stateful-baseline", "compr+reg"), 1),
+    "quick": (("copy", "sort"), PAPER_APPROACHES, 3),
+    "paper": (tuple(BUILT_IN), PAPER_APPROACHES, 10),
+}
+"""Tasks, approaches and trials of a study that asks for nothing else."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked of a study."""
+
+    preset: str
+    tasks: tuple[str, ...]
+    approaches: tuple[str, ...]
+    trials: int
+    iterations: int
+
+    def configs(self) -> list[Config]:
+        """One config per run: trial by trial, so that early results cover everything."""
+        configs = []
+        for seed in range(self.trials):
+            for task in self.tasks:
+                for approach in self.approaches:
+                    config = make_config(task, approach, seed=seed, preset=self.preset)
+                    training = replace(config.training, iterations=self.iterations)
+                    configs.append(replace(config, training=training))
+        return configs
+
+
+def make_request(
+    preset: str,
+    tasks: Sequence[str] = (),
+    approaches: Sequence[str] = (),
+    trials: int | None = None,
+    iterations: int | None = None,
+) -> Request:
+    """Fill in what the preset's budget says and refuse what cannot be run."""
+    if preset not in BUDGETS:
+        raise BadSetting("preset", preset, one_of(BUDGETS))
+    usual_tasks, usual_approaches, usual_trials = BUDGETS[preset]
+    if tuple(approaches) == ("all",):
+        approaches = tuple(APPROACHES)
+    tasks = tuple(dict.fromkeys(tasks)) or usual_tasks
+    names = [get_task(task).name for task in tasks]
+    if len(set(names)) < len(names):
+        raise BadSetting("tasks", " ".join(tasks), "tasks with different names")
+    for approach in approaches:
+        get_approach(approach)
+    trials = usual_trials if trials is None else trials
+    require_whole("trials", trials, 1)
+    usual_iterations = PRESETS[preset][1].iterations
+    return Request(
+        preset,
+        tasks,
+        tuple(dict.fromkeys(approaches)) or usual_approaches,
+        trials,
+        usual_iterations if iterations is None else iterations,
+    )
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The runs of a study directory."""
+
+    folder: Path
+    configs: tuple[Config, ...] = ()
+
+    def is_done(self, config: Config) -> bool:
+        """Trained, evaluated and analysed."""
+        name = config.run_id
+        return (self.folder / RESULTS / f"{name}.parquet").exists() and (
+            self.folder / ANALYSIS / f"{name}.npz"
+        ).exists()
+
+    def lock(self, config: Config) -> Path:
+        """Held by whoever has the run in hand."""
+        return self.folder / LOCKS / config.run_id
+
+    def attempts(self, config: Config) -> list[str]:
+        """Why earlier attempts at a run failed."""
+        path = self._attempts_file(config)
+        reasons: list[str] = read_json(path)["reasons"] if path.exists() else []
+        return reasons
+
+    def add_attempt(self, config: Config, reason: str, trace: str = "") -> list[str]:
+        """Remember that an attempt failed, with its traceback; the reasons of all so far."""
+        reasons = [*self.attempts(config), reason]
+        path = self._attempts_file(config)
+        path.parent.mkdir(exist_ok=True)
+        about = {
+            "run_id": config.run_id,
+            "task": get_task(config.task).name,
+            "approach": config.approach.name,
+            "seed": config.seed,
+        }
+        write_json(path, {**about, "reasons": reasons, "last_traceback": trace.splitlines()})
+        self.write_failures()
+        return reasons
+
+    def _attempts_file(self, config: Config) -> Path:
+        return self.folder / ATTEMPTS / f"{config.run_id}.json"
+
+    def to_do(self) -> list[Config]:
+        """The runs that are neither done nor given up."""
+        return [
+            config
+            for config in self.configs
+            if not self.is_done(config) and len(self.attempts(config)) < MAX_ATTEMPTS
+        ]
+
+    def write_failures(self) -> list[dict[str, Any]]:
+        """Write down the runs that were given up, also by earlier sweeps, for the report."""
+        failures = []
+        for path in sorted((self.folder / ATTEMPTS).glob("*.json")):
+            about = read_json(path)
+            reasons = about.pop("reasons")
+            del about["last_traceback"]
+            is_done = (self.folder / RESULTS / f"{path.stem}.parquet").exists()
+            if len(reasons) >= MAX_ATTEMPTS and not is_done:
+                failures.append({**about, "reason": reasons[-1], "attempts": len(reasons)})
+        write_atomically(self.folder / FAILURES, json.dumps(failures, indent=1).encode())
+        return failures
+
+
+def open_study(folder: Path, request: Request, command: Sequence[str] = ()) -> Plan:
+    """Create a study directory, or go on with one; a larger study may take over a smaller one."""
+    configs = tuple(request.configs())
+    path = folder / STUDY
+    stored = read_json(path) if path.exists() else {}
+    settings = _settings(configs[0])
+    if stored:
+        _refuse_changes(folder, stored, request, settings)
+    elif folder.is_dir() and any(folder.iterdir()):
+        raise BadSetting("study", str(folder), f"a new or empty folder, or one with a {STUDY}")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        accepted = f"a folder that can be made ({error.strerror})"
+        raise BadSetting("study", str(folder), accepted) from error
+    memory_size = configs[0].model.memory_size
+    write_json(
+        path,
+        {
+            "preset": request.preset,
+            "tasks": [get_task(task).name for task in request.tasks],
+            "approaches": list(request.approaches),
+            "trials": request.trials,
+            "iterations": request.iterations,
+            "memory_size": memory_size,
+            "extended_memory_size": EXTENSION * memory_size,
+            "settings": settings,
+            **surroundings(),
+            "command": shlex.join(["cdnc", *command]),
+            "created": stored.get("created", time.strftime("%Y-%m-%d %H:%M")),
+        },
+    )
+    return Plan(folder, configs)
+
+
+def _settings(config: Config) -> dict[str, Any]:
+    """What all runs of a study share, by name."""
+    values = asdict(config)
+    return {
+        f"{part}.{name}": value
+        for part in ("model", "training", "evaluation")
+        for name, value in values[part].items()
+    }
+
+
+def _refuse_changes(
+    folder: Path, stored: dict[str, Any], request: Request, settings: dict[str, Any]
+) -> None:
+    """One study, one budget: results of different ones must not meet in a table."""
+    found = stored.get("settings", {})
+    changed = {
+        "preset": (request.preset, stored.get("preset")),
+        "iterations": (request.iterations, stored.get("iterations")),
+        **{name: (value, found.get(name)) for name, value in settings.items()},
+    }
+    for name, (ours, theirs) in changed.items():
+        if ours != theirs:
+            accepted = f"{theirs!r}, as in the study in {folder}; another needs another --study"
+            raise BadSetting(name, ours, accepted)

@@ -1,0 +1,93 @@
+"""One run of a study from start to end; what a worker does."""
+
+from __future__ import annotations
+
+import fcntl
+import io
+import os
+import socket
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from constrained_dnc.analysis.embeddings import PHASES, embed_run
+from constrained_dnc.config import Config
+from constrained_dnc.evaluation.internals import analyse_run
+from constrained_dnc.evaluation.lengths import evaluate
+from constrained_dnc.study import read_study, write_results
+from constrained_dnc.sweep.plan import ANALYSIS, EXTENSION, RUNS, Plan
+from constrained_dnc.training.compilation import use_compilation_cache
+from constrained_dnc.training.files import write_atomically
+from constrained_dnc.training.loop import train
+from constrained_dnc.training.run import SELECTED, Run, load_run
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a trial ended: the state of its run, or failed and why."""
+
+    state: str
+    reason: str = ""
+    trace: str = ""
+
+
+def run_trial(study: str, config_text: str) -> Outcome:
+    """Bring one run to its end, or say why not.
+
+    Everything goes to the study directory, which all workers share. A run that was begun by a
+    worker that died goes on from its last checkpoint. An error comes back as text, as its class
+    may be one of a user's file that only the worker has read.
+    """
+    plan, config = Plan(Path(study)), Config.from_json(config_text)
+    folder = plan.folder / RUNS / config.run_id
+    try:
+        with held(plan.lock(config)):
+            if not plan.is_done(config):
+                use_compilation_cache()
+                _complete(plan.folder, train(config, folder, threads=1))
+            return Outcome(load_run(folder).status.state)
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        return Outcome("failed", reason, traceback.format_exc())
+
+
+def _complete(study: Path, run: Run) -> None:
+    """Evaluate with and without memory extension, analyse and embed.
+
+    The results are written last, and mark the run as done.
+    """
+    run_id, memory_size = run.config.run_id, run.config.model.memory_size
+    tables = [
+        evaluate(run, memory_sizes=[memory_size], threads=1),
+        evaluate(run, memory_sizes=[EXTENSION * memory_size], threads=1),
+    ]
+    if (run.folder / SELECTED["seen"]).exists():  # not if no update was ever finite
+        tables.append(evaluate(run, memory_sizes=[memory_size], selection="seen", threads=1))
+    arrays = io.BytesIO()
+    np.savez(arrays, allow_pickle=False, **analyse_run(run))
+    (study / ANALYSIS).mkdir(exist_ok=True)
+    write_atomically(study / ANALYSIS / f"{run_id}.npz", arrays.getvalue())
+    phases = PHASES if run.task.has_fixed_decoding else PHASES[:1]
+    embed_run(read_study(study), run_id, phases)
+    write_results(study, run_id, pa.concat_tables(tables).to_pylist())
+
+
+@contextmanager
+def held(path: Path) -> Iterator[None]:
+    """Hold a lock while inside, and wait for it first.
+
+    A worker that the scheduler took for dead may still be at work; when it dies, the system lets
+    go of its lock.
+    """
+    path.parent.mkdir(exist_ok=True)
+    with open(path, "a+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.truncate(0)
+        file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
+        file.flush()
+        yield

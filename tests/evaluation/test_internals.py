@@ -1,0 +1,64 @@
+"""The arrays behind the analyses, from a trained run."""
+
+from dataclasses import replace
+
+import jax
+import numpy as np
+import pytest
+
+from constrained_dnc.analysis.state_space import analyse_states
+from constrained_dnc.evaluation.internals import analyse_run
+from constrained_dnc.training.loop import train
+from constrained_dnc.training.streams import evaluation_batch
+from tiny_runs import tiny_config
+
+
+def tiny_run(folder, approach="compr", task="copy"):
+    return train(tiny_config(task, approach, iterations=10), folder, threads=1)
+
+
+def test_states_are_those_before_compression_at_the_unseen_length(tmp_path):
+    run = tiny_run(tmp_path)
+    arrays = analyse_run(run)
+    batch = evaluation_batch(run.task, run.config, 3, 0)
+    unrolled = run.model.unroll(batch.inputs, 4, internals=True)
+    states = np.asarray(unrolled.internals.uncompressed_cell_state)
+    assert np.abs(states - np.asarray(unrolled.cell_states)).max() > 1e-3  # compression does much
+    expected = analyse_states(states, run.task.encoding_steps(3), batch.num_steps)
+    assert arrays["encoding_steps"] == run.task.encoding_steps(3)
+    np.testing.assert_allclose(arrays["curvature"], expected["curvature"], rtol=1e-4)
+    np.testing.assert_allclose(
+        np.abs(arrays["states"]), np.abs(expected["states"]), rtol=1e-3, atol=1e-4
+    )
+
+
+def test_modes_are_counted_at_the_longest_training_length(tmp_path):
+    run = tiny_run(tmp_path)
+    arrays = analyse_run(run)
+    encoding = run.task.encoding_steps(2)
+    decoding = run.task.num_steps(2) - encoding
+    samples, reads = run.config.evaluation.batch_size, run.config.model.num_reads
+    assert arrays["write_mode_encoding"].sum() == encoding * samples
+    assert arrays["write_mode_decoding"].sum() == decoding * samples
+    assert arrays["read_mode_encoding"].sum() == encoding * samples * reads
+    assert arrays["read_mode_decoding"].sum() == decoding * samples * reads
+
+
+def test_a_controller_without_a_state_has_modes_only(tmp_path):
+    arrays = analyse_run(tiny_run(tmp_path, "stateless-baseline"))
+    assert sorted(arrays) == [
+        f"{mode}_{phase}"
+        for mode in ("read_mode", "write_mode")
+        for phase in ("decoding", "encoding")
+    ]
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+def test_states_that_are_not_finite_are_left_out(tmp_path, monkeypatch):
+    run = tiny_run(tmp_path)
+    broken = jax.tree.map(lambda leaf: leaf * np.nan if hasattr(leaf, "dtype") else leaf, run.model)
+    monkeypatch.setattr(type(run), "model", broken)
+    assert replace(run).model is broken
+    arrays = analyse_run(run)
+    assert "states" not in arrays
+    assert arrays["write_mode_encoding"].sum() == 0

@@ -1,0 +1,59 @@
+"""The command `cdnc reproduce` in processes of its own, and what must not depend on its fate."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from constrained_dnc.training.files import read_json
+
+
+def start(study: Path, *options: str) -> subprocess.Popen:
+    """A smoke study in a process group of its own."""
+    command = [sys.executable, "-m", "constrained_dnc", "reproduce", "--preset", "smoke"]
+    return subprocess.Popen(
+        [*command, "--study", str(study), *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def finish(process: subprocess.Popen, timeout: float = 300) -> tuple[int, str, str]:
+    """Exit code, output and errors."""
+    output, errors = process.communicate(timeout=timeout)
+    return process.returncode, output, errors
+
+
+def results(study: Path) -> dict:
+    """Rows and analysis arrays of a study, by file."""
+    found: dict = {}
+    for path in sorted((study / "results").glob("*.parquet")):
+        found[path.name] = pq.read_table(path).to_pylist()
+    for path in sorted((study / "analysis").glob("*.npz")):
+        found[path.name] = dict(np.load(path))
+    return found
+
+
+def wait_for(what: Callable[[], object], seconds: float = 120) -> None:
+    """Look until something is true."""
+    deadline = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.02)
+
+
+def is_training(study: Path) -> bool:
+    """Whether some run has a checkpoint and is not finished."""
+    states = [read_json(path) for path in study.glob("runs/*/status.json")]
+    return any(state["state"] == "training" and state["iteration"] > 0 for state in states)
+
+
+def owners(study: Path) -> set[int]:
+    """The processes that have runs in hand, or had them last."""
+    return {int(path.read_text().split()[1]) for path in study.glob("locks/*") if path.read_text()}

@@ -1,0 +1,246 @@
+"""Runs side by side, and what happens when processes die."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import CancelledError
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from constrained_dnc.errors import BadSetting, RunProblem
+from constrained_dnc.sweep import executors
+from constrained_dnc.sweep.executors import connected, execute
+from constrained_dnc.sweep.plan import make_request, open_study
+from constrained_dnc.sweep.trial import Outcome
+from constrained_dnc.training.files import read_json
+from smoke_studies import finish, is_training, owners, results, start, wait_for
+
+
+class Done:
+    """A future that has come."""
+
+    def __init__(self, outcome):
+        self.outcome = outcome
+
+    def done(self) -> bool:
+        return True
+
+    def result(self) -> Outcome:
+        if isinstance(self.outcome, Exception):
+            raise self.outcome
+        return self.outcome
+
+
+class Script:
+    """A client whose runs end as it is written; the last line of a run is repeated."""
+
+    status = "running"
+
+    def __init__(self, lines):
+        self.lines = lines
+        self.submitted = []
+
+    def submit(self, function, study, config_text, key):
+        assert key not in self.submitted
+        self.submitted.append(key)
+        lines = self.lines[key.partition("-")[0]]
+        return Done(lines.pop(0) if len(lines) > 1 else lines[0])
+
+
+class Diary:
+    def __init__(self):
+        self.ends, self.failures, self.looks = [], [], []
+
+    def ended(self, config, state):
+        self.ends.append((config, state))
+
+    def failed(self, config, reasons):
+        self.failures.append((config, list(reasons)))
+
+    def look(self, running):
+        self.looks.append(running)
+
+
+@pytest.fixture
+def plan(tmp_path, monkeypatch):
+    monkeypatch.setattr(executors, "SECONDS_BETWEEN_LOOKS", 0)
+    return open_study(tmp_path, make_request("smoke"))
+
+
+def test_a_run_that_fails_three_times_does_not_stop_the_others(plan):
+    bad, good = plan.configs
+    failed = Outcome("failed", "no", "Traceback")
+    client = Script({bad.run_id: [failed], good.run_id: [Outcome("finished")]})
+    diary = Diary()
+    execute(plan, client, diary)
+    assert diary.ends == [(good, "finished")]
+    assert diary.failures == [(bad, ["no"] * count) for count in (1, 2, 3)]
+    assert len(client.submitted) == 4
+    assert [failure["run_id"] for failure in plan.write_failures()] == [bad.run_id]
+
+
+def test_attempts_of_earlier_sweeps_count(plan):
+    bad, good = plan.configs
+    for _ in range(2):
+        plan.add_attempt(bad, "earlier")
+    lines = {bad.run_id: [Outcome("failed", "now")], good.run_id: [Outcome("diverged")]}
+    client, diary = Script(lines), Diary()
+    execute(plan, client, diary)
+    assert diary.failures == [(bad, ["earlier", "earlier", "now"])]
+    assert diary.ends == [(good, "diverged")]
+
+
+def test_workers_that_die_time_and_again_are_a_failed_attempt(plan):
+    bad, good = plan.configs
+    lines = [ValueError("KilledWorker\nand more"), Outcome("finished")]
+    diary = Diary()
+    execute(plan, Script({bad.run_id: lines, good.run_id: [Outcome("finished")]}), diary)
+    assert diary.failures == [(bad, ["ValueError: KilledWorker"])]
+    assert len(diary.ends) == 2
+    assert plan.write_failures() == []
+
+
+@pytest.mark.parametrize("error", [CancelledError(), OSError("closed")])
+def test_a_lost_scheduler_is_not_the_fault_of_a_run(plan, error):
+    client = Script({config.run_id: [error] for config in plan.configs})
+    client.status = "connecting"
+    with pytest.raises(RunProblem, match="the Dask scheduler is gone; the same command goes on"):
+        execute(plan, client, Diary())
+    assert [plan.attempts(config) for config in plan.configs] == [[], []]
+
+
+def test_an_error_of_our_own_is_not_blamed_on_the_scheduler(plan):
+    client = Script({config.run_id: [Outcome("finished")] for config in plan.configs})
+    diary = Diary()
+    diary.look = lambda running: (_ for _ in ()).throw(BrokenPipeError)
+    with pytest.raises(BrokenPipeError):
+        execute(plan, client, diary)
+
+
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "nonsense", "http://127.0.0.1:1"])
+def test_an_unreachable_scheduler_is_refused(address, monkeypatch):
+    monkeypatch.setattr(executors, "SECONDS_TO_CONNECT", 0.5)
+    with (
+        pytest.raises(BadSetting, match=r"scheduler is .* the address of a running Dask scheduler"),
+        connected(address, None),
+    ):
+        pass
+
+
+def test_workers_are_processes_with_one_thread():
+    with connected(None, 1) as client:
+        assert list(client.nthreads().values()) == [1]
+        (worker,) = client.run(lambda: (os.getpid(), dict(os.environ))).values()
+    process, environment = worker
+    assert process != os.getpid()
+    assert environment["NPROC"] == environment["OMP_NUM_THREADS"] == "1"
+    assert environment["XLA_FLAGS"].endswith("--xla_cpu_multi_thread_eigen=false")
+    assert environment["XLA_FLAGS"].startswith(os.environ["XLA_FLAGS"])
+    assert not is_alive(process)
+
+
+def is_alive(process: int) -> bool:
+    try:
+        state = Path(f"/proc/{process}/stat").read_text()
+    except FileNotFoundError:
+        return False
+    return state.rpartition(")")[2].split()[0] != "Z"
+
+
+# What follows takes minutes: whole studies of real processes.
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    study = tmp_path_factory.mktemp("undisturbed") / "study"
+    code, output, errors = finish(start(study))
+    assert code == 0, output + errors
+    return results(study)
+
+
+def assert_finishes(study: Path, undisturbed, *options: str) -> str:
+    code, output, errors = finish(start(study, *options))
+    assert (code, errors) == (0, ""), output + errors
+    np.testing.assert_equal(results(study), undisturbed)
+    return output
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("victim", ["group", "parent"])
+def test_a_killed_sweep_goes_on_to_equal_results(tmp_path, undisturbed, victim):
+    """The parent alone leaves its workers behind; they must not be in the way."""
+    study, moments = tmp_path / "study", random.Random()
+    for _ in range(3):
+        process = start(study)
+        if moments.random() < 0.5:
+            wait_for(lambda: any(study.glob("runs/*/status.json")))
+        time.sleep(moments.uniform(0, 15))
+        kill = os.killpg if victim == "group" else os.kill
+        kill(process.pid, signal.SIGKILL)
+        process.communicate()
+    left_behind = owners(study)
+    assert_finishes(study, undisturbed)
+    assert not any(map(is_alive, left_behind | owners(study)))
+
+
+@pytest.mark.slow
+def test_a_killed_worker_is_replaced(tmp_path, undisturbed):
+    study = tmp_path / "study"
+    process = start(study)
+    wait_for(lambda: is_training(study))
+    victim = min(owners(study))
+    os.kill(victim, signal.SIGKILL)
+    code, output, errors = finish(process)
+    assert (code, errors) == (0, ""), output + errors
+    assert victim not in owners(study)
+    assert (study / "failures.json").read_text() == "[]"
+    np.testing.assert_equal(results(study), undisturbed)
+
+
+class Cluster:
+    """A scheduler and two workers, started as on a cluster."""
+
+    def __init__(self, folder: Path):
+        folder.mkdir()
+        file = folder / "scheduler.json"
+        usual = ["--scheduler-file", str(file), "--no-dashboard"]
+        self.log = (folder / "log").open("w")
+        self.scheduler = self.run("scheduler", *usual, "--host", "127.0.0.1", "--port", "0")
+        wait_for(lambda: file.exists() and file.read_text().endswith("}"))
+        self.address = read_json(file)["address"]
+        options = ["--nworkers", "2", "--nthreads", "1", "--local-directory", str(folder)]
+        self.workers = self.run("worker", *usual, *options)
+
+    def run(self, part: str, *options: str) -> subprocess.Popen:
+        command = [sys.executable, "-m", "dask", part, *options]
+        return subprocess.Popen(
+            command, stdout=self.log, stderr=self.log, start_new_session=True, cwd="/"
+        )
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        for process in (self.workers, self.scheduler):
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        self.log.close()
+
+
+@pytest.mark.slow
+def test_a_killed_scheduler_costs_one_sentence_and_nothing_else(tmp_path, undisturbed):
+    study = tmp_path / "study"
+    with Cluster(tmp_path / "first") as cluster:
+        process = start(study, "--scheduler", cluster.address)
+        wait_for(lambda: is_training(study))
+        cluster.scheduler.kill()
+        code, _, errors = finish(process)
+        assert code == 1
+        assert errors == "cdnc: the Dask scheduler is gone; the same command goes on from here\n"
+        with Cluster(tmp_path / "second") as another:  # the first one's workers still live
+            assert_finishes(study, undisturbed, "--scheduler", another.address)

@@ -1,0 +1,178 @@
+"""Plans on disk."""
+
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from constrained_dnc.approaches import APPROACHES
+from constrained_dnc.errors import BadSetting
+from constrained_dnc.report import published
+from constrained_dnc.study import query, read_study, write_results
+from constrained_dnc.sweep import plan as plan_module
+from constrained_dnc.sweep.plan import Plan, make_request, open_study
+from synthetic import row
+
+SMOKE = make_request("smoke")
+
+
+def mark_done(plan: Plan, config) -> None:
+    (plan.folder / "analysis").mkdir(exist_ok=True)
+    np.savez(plan.folder / "analysis" / f"{config.run_id}.npz")
+    task, approach, seed = config.task, config.approach.name, config.seed
+    rows = [row(task, approach, seed, length, 1.0, run_id=config.run_id) for length in (2, 3)]
+    write_results(plan.folder, config.run_id, rows)
+
+
+def test_the_papers_study_has_350_runs_and_covers_everything_before_it_repeats():
+    configs = make_request("paper").configs()
+    assert len({config.run_id for config in configs}) == len(configs) == 350
+    first = {(config.task, config.approach.name) for config in configs[:35]}
+    assert first == {(task, name) for task in published.TASKS for name in published.APPROACHES}
+    assert [config.seed for config in configs] == sorted(config.seed for config in configs)
+    assert {config.training.iterations for config in configs} == {300_000}
+
+
+def test_a_request_overrides_the_budget():
+    request = make_request("quick", ["sort", "sort"], ["all"], trials=2, iterations=70)
+    assert request.tasks == ("sort",)
+    assert request.approaches == tuple(APPROACHES)
+    configs = request.configs()
+    assert len(configs) == 2 * len(APPROACHES)
+    assert {config.training.iterations for config in configs} == {70}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "setting"),
+    [
+        ({"preset": "huge"}, "preset"),
+        ({"tasks": ["juggle"]}, "task"),
+        ({"approaches": ["magic"]}, "approach"),
+        ({"trials": 0}, "trials"),
+    ],
+)
+def test_what_cannot_be_run_is_refused(wrong, setting):
+    with pytest.raises(BadSetting, match=f"^{setting} is .*; accepted: "):
+        make_request(**{"preset": "smoke", **wrong})
+
+
+def test_two_tasks_of_one_name_are_refused(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text("from constrained_dnc.tasks.copy import Copy\n\nclass Mine(Copy):\n    pass\n")
+    with pytest.raises(BadSetting, match="tasks with different names"):
+        make_request("smoke", ["copy", f"{path}:Mine"])
+
+
+def test_a_study_says_what_was_asked_for(tmp_path):
+    open_study(tmp_path / "study", SMOKE, ["reproduce", "--study", "my study"])
+    study = read_study(tmp_path / "study")
+    assert study.tasks == ("copy",)
+    assert study.approaches == ("stateful-baseline", "compr+reg")
+    assert (study.memory_size, study.extended_memory_size) == (8, 80)
+    assert study.request["command"] == "cdnc reproduce --study 'my study'"
+    assert study.request["versions"]["jax"]
+
+
+def test_a_run_is_done_with_results_and_analysis(tmp_path):
+    plan = open_study(tmp_path, SMOKE)
+    first, second = plan.configs
+    assert plan.to_do() == [first, second]
+    mark_done(plan, second)
+    assert open_study(tmp_path, SMOKE).to_do() == [first]
+    (tmp_path / "analysis" / f"{second.run_id}.npz").unlink()
+    assert plan.to_do() == [first, second]
+
+
+def test_a_run_is_given_up_after_three_attempts_and_tried_again_without_them(tmp_path):
+    plan = open_study(tmp_path, SMOKE)
+    first, second = plan.configs
+    for count in (1, 2):
+        assert len(plan.add_attempt(first, f"reason {count}")) == count
+        assert plan.to_do() == [first, second]
+        assert read_study(tmp_path).failures == ()
+    plan.add_attempt(first, "reason 3", "Traceback\nreason 3")
+    assert plan.to_do() == [second]
+    assert plan.attempts(first) == ["reason 1", "reason 2", "reason 3"]
+    failure = {
+        "run_id": first.run_id,
+        "task": "copy",
+        "approach": "stateful-baseline",
+        "seed": 0,
+        "reason": "reason 3",
+        "attempts": 3,
+    }
+    assert read_study(tmp_path).failures == (failure,)
+    stored = json.loads((tmp_path / "attempts" / f"{first.run_id}.json").read_text())
+    assert stored["last_traceback"] == ["Traceback", "reason 3"]
+    (tmp_path / "attempts" / f"{first.run_id}.json").unlink()
+    assert plan.to_do() == [first, second]
+    assert plan.write_failures() == []
+
+
+def test_a_later_and_smaller_request_does_not_hide_failures(tmp_path):
+    plan = open_study(tmp_path, SMOKE)
+    for _ in range(3):
+        plan.add_attempt(plan.configs[1], "no memory")
+    smaller = open_study(tmp_path, make_request("smoke", approaches=["stateful-baseline"]))
+    assert [failure["approach"] for failure in smaller.write_failures()] == ["compr+reg"]
+
+
+def test_a_larger_request_keeps_what_is_done(tmp_path):
+    plan = open_study(tmp_path, SMOKE)
+    created = read_study(tmp_path).request["created"]
+    mark_done(plan, plan.configs[0])
+    larger = open_study(tmp_path, make_request("smoke", ["copy", "sort"], trials=2))
+    assert len(larger.configs) == 8
+    assert plan.configs[0] not in larger.to_do()
+    assert len(larger.to_do()) == 7
+    assert read_study(tmp_path).request["created"] == created
+
+
+@pytest.mark.parametrize(
+    ("other", "sentence"),
+    [
+        (make_request("quick"), r"preset is 'quick'; accepted: 'smoke', as in the study in "),
+        (make_request("smoke", iterations=70), "iterations is 70; accepted: 60, as in the study"),
+    ],
+)
+def test_another_budget_is_refused_and_nothing_is_touched(tmp_path, other, sentence):
+    open_study(tmp_path, SMOKE)
+    before = (tmp_path / "study.json").read_bytes()
+    with pytest.raises(BadSetting, match=sentence):
+        open_study(tmp_path, other)
+    assert (tmp_path / "study.json").read_bytes() == before
+
+
+def test_a_preset_that_changed_since_is_refused(tmp_path, monkeypatch):
+    open_study(tmp_path, SMOKE)
+    usual = SMOKE.configs()
+    changed = [replace(c, evaluation=replace(c.evaluation, batches=9)) for c in usual]
+    monkeypatch.setattr(plan_module.Request, "configs", lambda self: changed)
+    with pytest.raises(BadSetting, match=r"^evaluation.batches is 9; accepted: 2, as in"):
+        open_study(tmp_path, SMOKE)
+
+
+def test_a_strange_folder_and_a_file_are_refused(tmp_path):
+    (tmp_path / "thesis.tex").write_text("")
+    with pytest.raises(BadSetting, match="a new or empty folder"):
+        open_study(tmp_path, SMOKE)
+    with pytest.raises(BadSetting, match="a folder that can be made"):
+        open_study(tmp_path / "thesis.tex", SMOKE)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_350_runs_are_planned_and_collected_in_seconds(tmp_path):
+    plan = open_study(tmp_path, make_request("paper"))
+    for config in plan.configs:
+        mark_done(plan, config)
+    plan.add_attempt(plan.configs[0], "once")
+    start = time.perf_counter()
+    plan = open_study(Path(tmp_path), make_request("paper"))
+    assert plan.to_do() == []
+    assert plan.write_failures() == []
+    count = query(tmp_path, "SELECT count(DISTINCT run_id) AS runs FROM results").to_pydict()
+    assert count == {"runs": [350]}
+    assert time.perf_counter() - start < 5  # about 0.5 s on an idle core

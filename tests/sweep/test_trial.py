@@ -1,0 +1,148 @@
+"""One run from start to end, as a worker does it."""
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from constrained_dnc.study import read_study
+from constrained_dnc.sweep.plan import Plan, make_request, open_study
+from constrained_dnc.sweep.trial import held, run_trial
+from constrained_dnc.training.files import is_locked
+from constrained_dnc.training.loop import train
+from constrained_dnc.training.stopping import Stop
+from tiny_runs import tiny_config
+
+BAD_TASKS = """
+from dataclasses import replace
+
+from constrained_dnc.tasks.copy import Copy
+
+
+class Trouble(Exception):
+    def __init__(self, one, two):  # cannot be copied to another process
+        super().__init__(one)
+
+
+class Raises(Copy):
+    name = "raises"
+
+    def encode(self, problems):
+        raise Trouble("no data today\\nnor tomorrow", 2)
+
+
+class Nan(Copy):
+    name = "nan"
+
+    def encode(self, problems):
+        batch = super().encode(problems)
+        return replace(batch, targets=batch.targets * float("nan"))
+"""
+
+
+@pytest.fixture
+def plan(tmp_path) -> Plan:
+    open_study(tmp_path, make_request("smoke"))
+    return Plan(tmp_path, (tiny_config(iterations=20, checkpoint_every=5),))
+
+
+@pytest.fixture
+def bad_tasks(tmp_path):
+    path = tmp_path / "bad_tasks.py"
+    path.write_text(BAD_TASKS)
+    return path
+
+
+def rows_of(plan: Plan) -> list[dict]:
+    return pq.read_table(plan.folder / "results" / f"{plan.configs[0].run_id}.parquet").to_pylist()
+
+
+def test_a_trial_leaves_results_and_analysis_and_is_not_done_twice(plan):
+    (config,) = plan.configs
+    assert run_trial(str(plan.folder), config.to_json()).state == "finished"
+    assert plan.is_done(config)
+    found = [(row["selection"], row["memory_size"], row["length"]) for row in rows_of(plan)]
+    plain = [(rule, 4, length) for rule in ("unseen", "seen") for length in (1, 2, 3, 4)]
+    assert sorted(found) == sorted([*plain, ("unseen", 40, 2), ("unseen", 40, 5)])
+    arrays = read_study(plan.folder).analysis(config.run_id, "states", "write_mode_encoding")
+    assert arrays["states"].shape[1] == 4
+    assert len(list((plan.folder / "analysis" / "embeddings").glob("*.npy"))) == 2
+
+    files = {path: path.stat().st_mtime_ns for path in plan.folder.rglob("*") if path.is_file()}
+    assert run_trial(str(plan.folder), config.to_json()).state == "finished"
+    lock = plan.lock(config)
+    again = {path: path.stat().st_mtime_ns for path in files}
+    assert {**again, lock: 0} == {**files, lock: 0}
+
+
+def test_a_begun_run_goes_on_to_the_same_results(plan, tmp_path, monkeypatch):
+    (config,) = plan.configs
+    other = Plan(tmp_path / "other", plan.configs)
+    open_study(other.folder, make_request("smoke"))
+    with monkeypatch.context() as patch:  # stops when the first checkpoint is there
+        folder = other.folder / "runs" / config.run_id
+        patch.setattr(
+            Stop,
+            "signal",
+            property(
+                lambda self: (
+                    signal.SIGTERM if (folder / "checkpoint-a.safetensors").exists() else None
+                )
+            ),
+        )
+        patch.setattr(Stop, "obey", lambda self: None)
+        assert train(config, folder, threads=1).status.state == "stopped"
+    for study in (plan, other):
+        run_trial(str(study.folder), config.to_json())
+    assert rows_of(plan) == rows_of(other)
+    ours, theirs = (
+        dict(np.load(study.folder / "analysis" / f"{config.run_id}.npz")) for study in (plan, other)
+    )
+    np.testing.assert_equal(ours, theirs)
+
+
+def test_an_error_comes_back_as_text(plan, bad_tasks):
+    config = tiny_config(task=f"{bad_tasks}:Raises")
+    outcome = run_trial(str(plan.folder), config.to_json())
+    assert outcome.state == "failed"
+    assert outcome.reason == "Trouble: no data today"
+    assert "bad_tasks.py" in outcome.trace
+    assert not plan.is_done(config)
+    assert not is_locked(plan.lock(config))
+
+
+def test_a_diverged_run_is_counted(plan, bad_tasks):
+    config = tiny_config(task=f"{bad_tasks}:Nan", iterations=200, entropy_every=200)
+    assert run_trial(str(plan.folder), config.to_json()).state == "diverged"
+    assert plan.is_done(config)
+    (run,) = read_study(plan.folder).runs.values()
+    assert (run.status, run.iterations, run.skipped_updates) == ("diverged", 100, 100)
+
+
+def test_a_run_in_other_hands_is_waited_for(tmp_path):
+    path = tmp_path / "locks" / "run"
+    path.parent.mkdir()
+    code = (
+        "import fcntl, sys, time; file = open(sys.argv[1], 'a'); "
+        "fcntl.flock(file, fcntl.LOCK_EX); print('mine', flush=True); time.sleep(60)"
+    )
+    command = [sys.executable, "-c", code, str(path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as owner:
+        assert owner.stdout is not None
+        owner.stdout.readline()
+        start = time.monotonic()
+        killer = subprocess.Popen(["sh", "-c", f"sleep 1; kill -9 {owner.pid}"])
+        with held(path):
+            waited = time.monotonic() - start
+            assert path.read_text().startswith(f"process {os.getpid()} on ")
+            with open(path) as other, pytest.raises(BlockingIOError):
+                fcntl.flock(other, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        assert 0.5 < waited < 30
+        assert killer.wait() == 0
+    assert not is_locked(path)
