@@ -20,7 +20,7 @@ BLOCK = re.compile(
     r"^```(?P<kind>python|console)(?: file=(?P<file>\S+))?\n(?P<body>.*?)^```", re.M | re.S
 )
 LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")
-MINUTES = {"docs/reproduce.md"}
+MINUTES = {"docs/cluster.md", "docs/reproduce.md"}
 
 
 @pytest.mark.parametrize(

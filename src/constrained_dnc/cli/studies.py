@@ -152,7 +152,7 @@ def write_report(folder: Path) -> None:
 
     with Ticker("report") as ticker:
         page = build_report(
-            folder, lambda stage, done, total: ticker.show(done, max(total, 1), stage)
+            folder, lambda stage, done, total: ticker.show(float(done), float(max(total, 1)), stage)
         )
     Console().print(terminal_table(folder))
     print(f"report: {page}")
@@ -227,7 +227,7 @@ def frontier(arguments: list[str]) -> int:
             memory_sizes,
             asked.batches,
             lambda done, total, planned: ticker.show(
-                100 * done / total, 100, f"{planned.memory_size} slots, length {planned.length}"
+                100 * done / total, 100.0, f"{planned.memory_size} slots, length {planned.length}"
             ),
         )
     print(f"frontier: {of.draw_frontier(run, table)}")

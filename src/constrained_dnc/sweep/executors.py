@@ -52,7 +52,8 @@ def one_thread() -> dict[str, str]:
 def connected(scheduler: str | None, workers: int | None) -> Iterator[Client]:
     """A client of a running scheduler, or of a cluster of processes that lives as long."""
     # What Dask would log about a lost connection, `execute` says in one sentence.
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    for name in ("distributed", "distributed.client"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     connect: Any = distributed.Client
     if scheduler is not None:
         try:

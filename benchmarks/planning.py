@@ -1,0 +1,47 @@
+"""The cost of planning and collecting the paper's 350 runs, all done but for one.
+
+    python benchmarks/planning.py
+
+Every run has results at all lengths (made up); `plan_s` opens the study and looks which runs are
+left, `collect_s` writes the failures and reads all results.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from constrained_dnc.study import read_study, write_results
+from constrained_dnc.sweep.plan import make_request, open_study
+from synthetic import LENGTHS, row
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        folder = Path(directory)
+        plan = open_study(folder, make_request("paper"))
+        (folder / "analysis").mkdir()
+        for config in plan.configs[:-1]:
+            np.savez(folder / "analysis" / f"{config.run_id}.npz")
+            names = config.task, config.approach.name, config.seed
+            rows = [row(*names, length, 0.5, run_id=config.run_id) for length in LENGTHS]
+            write_results(folder, config.run_id, rows)
+        start = time.perf_counter()
+        plan = open_study(folder, make_request("paper"))
+        left = len(plan.to_do())
+        planned = time.perf_counter()
+        plan.write_failures()
+        runs = len(read_study(folder).runs)
+        collected = time.perf_counter()
+        costs = {"runs": runs, "left": left, "plan_s": planned - start}
+        print(json.dumps({**costs, "collect_s": collected - planned}, indent=1))
+
+
+if __name__ == "__main__":
+    main()

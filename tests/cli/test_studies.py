@@ -1,0 +1,121 @@
+"""The commands about studies: what they print, and their exit codes."""
+
+import io
+import os
+import re
+import signal
+import sys
+
+import pytest
+
+from constrained_dnc.cli import main
+from constrained_dnc.cli.studies import estimate_seconds
+from constrained_dnc.config import make_config
+from constrained_dnc.sweep import executors
+from constrained_dnc.sweep.plan import make_request, open_study
+from constrained_dnc.training.loop import train
+from smoke_studies import finish, owners, start, wait_for
+from synthetic import Request, write_study
+from tiny_runs import tiny_config
+
+
+@pytest.mark.parametrize(
+    ("options", "setting"),
+    [
+        ("--tasks juggle", "task"),
+        ("--approaches magic", "approach"),
+        ("--trials 0", "trials"),
+        ("--iterations 3", "training.iterations"),
+        ("--workers 0", "workers"),
+        ("--scheduler tcp://127.0.0.1:1", "scheduler"),
+        ("--scheduler nonsense", "scheduler"),
+        ("--study other", "preset"),
+        ("--study strange", "study"),
+    ],
+)
+def test_a_bad_request_costs_one_sentence(options, setting, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(executors, "SECONDS_TO_CONNECT", 0.5)
+    open_study(tmp_path / "other", make_request("quick"))
+    (tmp_path / "strange").mkdir()
+    (tmp_path / "strange" / "thesis.tex").touch()
+    assert main(["reproduce", "--preset", "smoke", *options.split()]) == 2
+    (sentence,) = capsys.readouterr().err.splitlines()
+    assert re.match(rf"cdnc: {setting} is .*; accepted: ", sentence)
+
+
+def test_the_estimate_grows_with_the_iterations():
+    seconds = estimate_seconds(make_config("copy", "compr", preset="smoke"))
+    assert 0 < seconds < 60  # 60 iterations of a millisecond or so
+
+
+def test_a_raising_task_is_given_up_and_the_rest_is_reported(tmp_path):
+    """A whole study in real processes: about 20 s, nearly all of it start-up."""
+    (tmp_path / "bad.py").write_text(
+        "from constrained_dnc.tasks.copy import Copy\n\n\nclass Bad(Copy):\n"
+        '    name = "bad"\n\n    def encode(self, problems):\n        raise OSError("no data")\n'
+    )
+    study = tmp_path / "study"
+    tasks = ["--tasks", f"{tmp_path}/bad.py:Bad", "copy", "--approaches", "compr"]
+    code, output, errors = finish(start(study, *tasks, "--iterations", "10"))
+    assert (code, errors) == (1, "")
+    assert "2 runs, 0 ended, 2 to go" in output
+    assert "the first run cannot be timed (OSError)" in output
+    assert output.count("failed and is tried again: OSError: no data") == 2
+    assert "copy compr trial 0: finished" in output
+    last = output.splitlines()[-2:]
+    assert last[0] == "failed 3 times: bad compr trial 0: OSError: no data"
+    assert last[1].startswith(f"{study}/attempts has the tracebacks")
+    page = (study / "report" / "index.html").read_text()
+    assert "OSError: no data" in page
+
+
+@pytest.mark.slow
+def test_interrupted_it_says_how_to_go_on_and_leaves_nobody_behind(tmp_path):
+    process = start(tmp_path / "study", "--iterations", "50000")
+    wait_for(lambda: owners(tmp_path / "study"))
+    os.killpg(process.pid, signal.SIGINT)  # what Ctrl-C does
+    code, output, errors = finish(process, 60)
+    assert (code, errors) == (130, "")
+    assert output.endswith("interrupted; the same command goes on from here\n")
+    for worker in owners(tmp_path / "study"):
+        with pytest.raises(ProcessLookupError):
+            os.kill(worker, 0)
+
+
+def test_report_rebuilds_the_page_and_prints_the_table(tmp_path, capsys):
+    request = Request(("sort",), ("compr",), trials=1, analysis=False, extended=False)
+    study = write_study(tmp_path / "study", request)
+    assert main(["report", str(study)]) == 0
+    output = capsys.readouterr().out
+    assert re.search(r"sort +\d+ \(\d+\)", output)
+    assert "Reduced budget: 20 000 of the paper's 300 000 iterations" in " ".join(output.split())
+    assert output.endswith(f"report: {study / 'report' / 'index.html'}\n")
+
+
+def test_results_answers_in_a_table_or_as_csv(tmp_path, monkeypatch, capsys):
+    request = Request(("sort",), ("reg", "compr"), trials=2, analysis=False, extended=False)
+    study = str(write_study(tmp_path, request))
+    assert main(["results", study]) == 0
+    assert re.search(r"sort +compr +2 +0\.\d+", capsys.readouterr().out)
+    raw = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw))
+    sql = "SELECT approach, count(*) AS n FROM results GROUP BY ALL ORDER BY ALL"
+    assert main(["results", study, "--csv", "True", "--sql", sql]) == 0
+    assert raw.getvalue() == b'"approach","n"\n"compr",198\n"reg",198\n'
+
+
+@pytest.mark.parametrize("command", ["report", "results"])
+def test_not_a_study_costs_one_sentence(command, tmp_path, capsys):
+    assert main([command, str(tmp_path)]) == 2
+    assert re.fullmatch(r"cdnc: study is .*; accepted: .*\n", capsys.readouterr().err)
+
+
+def test_frontier_writes_a_picture_and_a_table(tmp_path, capsys):
+    train(tiny_config(iterations=10), tmp_path, threads=1)
+    options = ["--lengths", "1..3", "--memory-sizes", "2,4"]
+    assert main(["frontier", str(tmp_path), *options]) == 0
+    assert capsys.readouterr().out.endswith(f"frontier: {tmp_path / 'frontier.png'}\n")
+    assert (tmp_path / "frontier.parquet").exists()
+    assert main(["frontier", str(tmp_path), "--memory-sizes", "0"]) == 2
+    assert capsys.readouterr().err.startswith("cdnc: memory_sizes is '0'; accepted: ")
