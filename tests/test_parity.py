@@ -54,3 +54,30 @@ def test_missing_arrays_are_named(tmp_path, capsys):
     np.savez(tmp_path / "short.npz", **vectors)
     assert parity.main([str(tmp_path / "short.npz")]) == 2
     assert "param_write_gate_bias" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "sentence"),
+    [
+        ("param_write_key_weight", lambda a: a[:-1], "shape of param_write_key_weight is"),
+        ("grad_free_gate_bias", lambda a: a[:1], "shape of grad_free_gate_bias is"),
+        ("outputs", lambda a: a[:, :1], "shape of outputs is"),
+        ("inputs", lambda a: a[0], "shape of inputs is"),
+        ("memory_size", lambda a: np.array(9.7), "memory_size is 9.7"),
+        ("word_size", lambda a: np.array(7), "shape of"),
+        ("memory_size", lambda a: np.array("abc"), "memory_size is '<U3'"),
+    ],
+)
+def test_arrays_that_do_not_fit_are_named(tmp_path, capsys, name, change, sentence):
+    vectors = dict(np.load(VECTORS))
+    vectors[name] = change(vectors[name])
+    np.savez(tmp_path / "odd.npz", **vectors)
+    assert parity.main([str(tmp_path / "odd.npz")]) == 2
+    assert sentence in capsys.readouterr().err
+
+
+def test_a_file_in_float32_is_read_too(tmp_path):
+    vectors = {name: np.float32(array) for name, array in np.load(VECTORS).items()}
+    np.savez(tmp_path / "single.npz", **vectors)
+    single = parity.load_vectors(tmp_path / "single.npz")
+    assert {array.dtype for array in single.values()} == {np.dtype("float64")}

@@ -20,7 +20,7 @@ class Regularisation:
     """How many of the most similar pairs of states count, K."""
 
     def __post_init__(self) -> None:
-        if not 0 <= self.task_weight <= 1:
+        if not isinstance(self.task_weight, (int, float)) or not 0 <= self.task_weight <= 1:
             raise BadSetting("regularisation.task_weight", self.task_weight, "a number in [0, 1]")
         require_whole("regularisation.num_pairs", self.num_pairs, 1)
 
@@ -43,8 +43,14 @@ class Approach:
     """Regularise the cell states with an additional loss."""
 
     def __post_init__(self) -> None:
-        if not self.name or not self.name.isprintable() or set(self.name) & set("/\\ "):
-            raise BadSetting("approach.name", self.name, "a word without spaces or slashes")
+        name = self.name
+        if not isinstance(name, str) or not name.strip(".") or set(name) & set("/\\ \t\n"):
+            raise BadSetting("approach.name", name, "a word without spaces or slashes")
+        if not isinstance(self.compression, bool):
+            raise BadSetting("approach.compression", self.compression, "True or False")
+        if not isinstance(self.regularisation, Regularisation | None):
+            accepted = "a Regularisation, or None"
+            raise BadSetting("approach.regularisation", self.regularisation, accepted)
         if self.controller not in CONTROLLERS and not is_import_path(self.controller):
             raise BadSetting(
                 "approach.controller",

@@ -26,6 +26,7 @@ from scipy.linalg.blas import sgemm
 from threadpoolctl import threadpool_limits
 
 from constrained_dnc.approaches import get_approach
+from constrained_dnc.errors import BadSetting
 from constrained_dnc.model import fused
 from constrained_dnc.model.backend import AbstractBackend, FusedBackend, PureBackend
 from constrained_dnc.model.build import ModelConfig, build_dnc
@@ -118,15 +119,20 @@ def _product(rows: int, inner: int, columns: int) -> Callable[[], Any]:
 def on_cores(cores: set[int]) -> Iterator[None]:
     """Confine every thread of this process, those of XLA and BLAS too, to some cores."""
     before = os.sched_getaffinity(0)
-    threads = [int(path.name) for path in Path("/proc/self/task").iterdir()]
+    jax.numpy.zeros(1).block_until_ready()  # JAX sizes its pools when it starts: before this
     try:
-        for thread in threads:
-            os.sched_setaffinity(thread, cores)
+        _confine(cores)
         yield
     finally:
-        for thread in threads:
-            if Path(f"/proc/self/task/{thread}").exists():
-                os.sched_setaffinity(thread, before)
+        _confine(before)
+
+
+def _confine(cores: set[int]) -> None:
+    for path in Path("/proc/self/task").iterdir():
+        try:
+            os.sched_setaffinity(int(path.name), cores)
+        except ProcessLookupError:  # the thread has just ended
+            continue
 
 
 def median_ms(contestants: dict[str, Callable[[], Any]], repeats: int) -> dict[str, float]:
@@ -215,6 +221,10 @@ def measure(
     repeats: int = 15, grow: bool = True, say: Report = lambda line: None
 ) -> dict[str, Any]:
     """Everything `cdnc bench` prints, as one object."""
+    if not hasattr(os, "sched_setaffinity"):
+        raise BadSetting(
+            "bench", platform.system(), "Linux, where threads can be confined to a core"
+        )
     load, cores = Load(), os.sched_getaffinity(0)
     result: dict[str, Any] = {
         "load": asdict(load),

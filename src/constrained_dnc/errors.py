@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from numbers import Integral
 
 
 class BadSetting(Exception):
@@ -29,7 +30,7 @@ def one_of(names: Iterable[str]) -> str:
 
 def require_whole(setting: str, value: object, minimum: int) -> None:
     """Refuse anything but a whole number of at least `minimum`."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
+    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < minimum:
         raise BadSetting(setting, value, f"a whole number of at least {minimum}")
 
 

@@ -1,4 +1,4 @@
-"""The axis vocabulary of all array annotations.
+"""The axis vocabulary; other axes are named where they occur and stay there.
 
 | axis      | symbol | meaning                                                       |
 |-----------|--------|---------------------------------------------------------------|

@@ -59,6 +59,8 @@ def test_show_draws_any_length(capsys):
         (["shwo"], ["command is 'shwo'", "did you mean show?"]),
         (["show", "srot"], ["task is 'srot'", "accepted: one of add, copy"]),
         (["show", "sort", "--length", "0"], ["length is 0", "at least 1"]),
+        (["show", "sort", "3 1", "--length", "9"], ["length is 9", "nothing beside a problem"]),
+        (["show", "sort", "--seed", "-1"], ["seed is -1"]),
         (["show", "sort", "3 1 x"], ["3 1 x", "accepted"]),
         (["show", "nowhere.py:Task"], ["a file that exists"]),
         (["tour", "--approach", "compre"], ["approach is 'compre'", "compr+reg"]),
@@ -75,7 +77,10 @@ def test_a_wrong_option_is_refused(capsys):
     with pytest.raises(SystemExit) as stop:
         main(["show", "sort", "--lenght", "3"])
     assert stop.value.code == 2
-    assert "--length" in capsys.readouterr().err
+    text = capsys.readouterr().err
+    assert "--lenght" in text
+    assert "--length" in text
+    assert text.count("\n") == 1
 
 
 def test_a_reader_that_leaves_is_no_error():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import shutil
 import subprocess
+from itertools import accumulate
 from pathlib import Path
 
 import equinox as eqx
@@ -23,6 +24,7 @@ from constrained_dnc.model.build import ModelConfig
 from constrained_dnc.model.controllers import Lstm
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.model.fused import blas
+from constrained_dnc.model.memory import interface_parts
 
 VECTORS = Path(__file__).parents[1] / "data" / "dnc_lstm_forward_backward.npz"
 SOURCES = Path(__file__).parents[2] / "src" / "constrained_dnc" / "model" / "fused"
@@ -49,7 +51,25 @@ def pure(dnc: DNC, inputs, memory_size: int, d_outputs, d_cells):
         return jnp.sum(run.outputs * d_outputs) + jnp.sum(run.cell_states * d_cells), run
 
     gradients, run = eqx.filter_grad(total, has_aux=True)(dnc)
-    return [run.outputs, run.cell_states], jax.tree.leaves(gradients)
+    return [run.outputs, run.cell_states], by_part(gradients)
+
+
+def by_part(gradients: DNC) -> list:
+    """All gradients, those of the interface part by part: a small one must not hide in a large."""
+    sizes = interface_parts(gradients.num_reads, gradients.word_size).values()
+    ends = list(accumulate(sizes))[:-1]
+    parts = [
+        part
+        for leaf in (gradients.interface_weight, gradients.interface_bias)
+        for part in jnp.split(jnp.asarray(leaf), ends)
+    ]
+    rest = eqx.tree_at(
+        lambda g: (g.interface_weight, g.interface_bias),
+        gradients,
+        (None, None),
+        is_leaf=lambda leaf: leaf is None,
+    )
+    return [*parts, *jax.tree.leaves(rest)]
 
 
 def in_float64(dnc: DNC, inputs, memory_size: int):
@@ -63,7 +83,7 @@ def run_fused(dnc: DNC, inputs, memory_size: int, threads: int = 1, simd: str | 
     kernel = fused.FusedUnroll(threads, simd)
     run = kernel.forward(dnc, inputs, memory_size, keep=True)
     gradients = kernel.backward(*cotangents(dnc, inputs))
-    return [run.outputs, run.cell_states], jax.tree.leaves(gradients)
+    return [run.outputs, run.cell_states], by_part(gradients)
 
 
 def errors(ours, exact) -> np.ndarray:
@@ -78,7 +98,10 @@ def errors(ours, exact) -> np.ndarray:
 
 
 def assert_agrees(dnc: DNC, inputs, memory_size: int, threads: int = 1, simd: str | None = None):
-    """At most 1e-5 (values) and 1e-4 (gradients) off, or three times what pure float32 is."""
+    """At most 1e-5 (values) and 1e-4 (gradients) off, or three times what pure float32 is.
+
+    A gradient among much larger ones may be off by their rounding, as in the parity check.
+    """
     ours, exact = (
         run_fused(dnc, inputs, memory_size, threads, simd),
         in_float64(dnc, inputs, memory_size),
@@ -89,14 +112,16 @@ def assert_agrees(dnc: DNC, inputs, memory_size: int, threads: int = 1, simd: st
         return
     float32 = pure(dnc, inputs, memory_size, *cotangents(dnc, inputs))
     for error, limit, other, theirs in zip(found, limits, float32, exact, strict=True):
-        assert np.all(error <= np.maximum(limit, 3 * errors(other, theirs)))
+        scales = np.array([np.max(np.abs(array), initial=0.0) for array in theirs])
+        rounding = np.finfo(np.float32).eps * scales.max() / np.where(scales == 0, 1, scales)
+        assert np.all(error <= np.maximum(limit, 3 * errors(other, theirs)) + rounding)
 
 
 def with_biases(dnc: DNC, **biases: float) -> DNC:
     """The model with some parts of its interface held at a value."""
     bias, weight = np.array(dnc.interface_bias), np.array(dnc.interface_weight)
     start = 0
-    for name, size in parity.interface_parts(dnc.num_reads, dnc.word_size).items():
+    for name, size in interface_parts(dnc.num_reads, dnc.word_size).items():
         if name in biases:
             bias[start : start + size] = biases[name]
             weight[start : start + size] = 0.0
@@ -439,3 +464,10 @@ def test_sanitizers_find_nothing(tmp_path):
 @pytest.mark.slow
 def test_sanitizers_find_nothing_in_many_calls(tmp_path):
     assert run_kernel_test(tmp_path, "-O1", sizes=300, calls=10_000) == "0 failures\n"
+
+
+@compiled
+@pytest.mark.parametrize(("memory_size", "time"), [(200, 3), (50, 1)])
+def test_young_memories_keep_the_digits_of_small_gradients(memory_size, time):
+    """Slots that look alike: what their gradients have in common is large and cancels."""
+    assert_agrees(small_dnc("compr", ODD, scale=0.3), random_inputs(time, 2), memory_size)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+
 import jax
 import jax.numpy as jnp
+import jaxtyping
 import numpy as np
 import pytest
 
 import reference
 from constrained_dnc.approaches import Regularisation
+from constrained_dnc.errors import BadSetting
 from constrained_dnc.model.losses import state_loss, task_loss, total_loss
 
 
@@ -93,3 +97,25 @@ def test_total_loss_weighs_task_and_state():
     plain, parts = total_loss(outputs, states, batch, "squared error")
     assert plain == parts["task_loss"]
     assert set(parts) == {"task_loss"}
+
+
+def test_a_nan_state_is_not_hidden():
+    states = jnp.full((4, 1, 3), jnp.nan)
+    assert np.isnan(state_loss(states, jnp.array([4]), 5)[0])
+
+
+def test_wrong_kinds_and_shapes_are_refused():
+    batch = Batch()
+    states = jnp.zeros((6, 3, 4))
+    with pytest.raises(BadSetting, match="loss is 'mse'; accepted: one of cross-entropy"):
+        total_loss(jnp.zeros((6, 3, 2)), states, batch, "mse")
+    with jaxtyping_off(), pytest.raises(BadSetting, match="shape of outputs is"):
+        total_loss(jnp.zeros((6, 1, 2)), states, batch, "squared error")
+
+
+@contextmanager
+def jaxtyping_off():
+    """What users have: no checks of shapes at run time but our own."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)

@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
+import jax
 import numpy as np
 import tyro
 
-from constrained_dnc.approaches import APPROACHES, PAPER_APPROACHES
+from constrained_dnc.approaches import APPROACHES, PAPER_APPROACHES, get_approach
 from constrained_dnc.cli.parsing import parse
+from constrained_dnc.errors import BadSetting, require_whole
+from constrained_dnc.model.build import build_dnc
 from constrained_dnc.tasks.registry import get_task, task_names
 from constrained_dnc.tasks.task import AbstractTask, Batch
 
@@ -45,8 +48,8 @@ class _Show:
     """A task: its name, package.module:Class or file.py:Class."""
     text: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="TEXT")] = None
     """A problem of your own, such as "3 1 4 1 0"; without it one is drawn."""
-    length: int = 8
-    """Input length of the drawn problem."""
+    length: int | None = None
+    """Input length of the drawn problem; by default 8."""
     seed: int = 0
     """Which problem is drawn."""
 
@@ -55,8 +58,11 @@ def show(arguments: list[str]) -> int:
     """Draw one sample step by step: input, control channel, target, signal channel."""
     asked = parse(_Show, arguments, "cdnc show", show.__doc__)
     task = get_task(asked.task)
+    require_whole("seed", asked.seed, 0)
+    if asked.text is not None and asked.length is not None:
+        raise BadSetting("length", asked.length, "nothing beside a problem of your own")
     if asked.text is None:
-        batch = task.sample(asked.seed, 1, asked.length)
+        batch = task.sample(asked.seed, 1, 8 if asked.length is None else asked.length)
     else:
         batch = task.batch_of([task.parse(asked.text)])
     problem = batch.problems[0]
@@ -103,13 +109,9 @@ class _Tour:
 
 def tour(arguments: list[str]) -> int:
     """Show a batch of every task as text, and what an untrained model answers."""
-    import jax  # noqa: PLC0415 - the other commands of this module do without
-
-    from constrained_dnc.approaches import get_approach  # noqa: PLC0415
-    from constrained_dnc.model.build import build_dnc  # noqa: PLC0415
-
     asked = parse(_Tour, arguments, "cdnc tour", tour.__doc__)
     approach = get_approach(asked.approach)
+    require_whole("length", asked.length, 1)
     print(f"An untrained DNC ({approach.summary()}) on problems of length {asked.length}.")
     for name in task_names():
         task = get_task(name)

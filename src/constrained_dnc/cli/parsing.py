@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import sys
 from typing import Any, TypeVar
 
 import tyro
@@ -18,11 +21,28 @@ def parse(
 ) -> Asked:
     """Fill `kind` from command-line arguments; `--help` prints its fields and exits."""
     options: dict[str, Any] = {} if default is None else {"default": default}
-    return tyro.cli(
-        kind,
-        prog=program,
-        description=description,
-        args=arguments,
-        config=(tyro.conf.FlagConversionOff,),
-        **options,
-    )
+    complaint = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(complaint):
+            return tyro.cli(
+                kind,
+                prog=program,
+                description=description,
+                args=arguments,
+                config=(tyro.conf.FlagConversionOff,),
+                **options,
+            )
+    except SystemExit as stop:
+        if stop.code:
+            print(f"{program}: {one_sentence(complaint.getvalue())}", file=sys.stderr)
+        raise
+
+
+def one_sentence(box: str) -> str:
+    """What a box on the terminal says, on one line.
+
+    >>> one_sentence("╭─ Error ─╮\\n│ Missing: TASK │\\n│ ───── │\\n╰──────╯")
+    'Missing: TASK'
+    """
+    lines = [line.strip("│ ") for line in box.splitlines() if not line.startswith(("╭", "╰"))]
+    return " ".join(line for line in lines if line.strip("─"))

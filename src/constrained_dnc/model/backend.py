@@ -9,7 +9,6 @@ cell states and carries on from there.
 from __future__ import annotations
 
 import abc
-import os
 from typing import Any, Literal
 
 import equinox as eqx
@@ -18,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from constrained_dnc.approaches import Regularisation
+from constrained_dnc.cores import available_cores
 from constrained_dnc.errors import BadSetting, one_of, require_whole
 from constrained_dnc.model import fused
 from constrained_dnc.model.dnc import DNC, Unrolled
@@ -165,9 +165,8 @@ def choose_backend(
     if obstacle is not None:
         raise BadSetting("backend", "fused", f"pure, because {obstacle}")
     reason = "as asked for" if choice == "fused" else "a built-in controller on a CPU"
-    return FusedBackend(
-        kind, regularisation, memory_size, threads or len(os.sched_getaffinity(0)), reason
-    )
+    threads = available_cores() if threads is None else threads
+    return FusedBackend(kind, regularisation, memory_size, threads, reason)
 
 
 def _obstacle(model: DNC) -> str | None:

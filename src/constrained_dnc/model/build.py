@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import math
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -35,8 +37,11 @@ class ModelConfig:
     def __post_init__(self) -> None:
         for name in ("memory_size", "word_size", "num_reads", "hidden_size"):
             require_whole(f"model.{name}", getattr(self, name), 1)
-        if self.clip_value is not None and not self.clip_value > 0:
-            raise BadSetting("model.clip_value", self.clip_value, "a number above 0, or None")
+        clip, bias = self.clip_value, self.forget_bias
+        if clip is not None and not (isinstance(clip, (int, float)) and clip > 0):
+            raise BadSetting("model.clip_value", clip, "a number above 0, or None")
+        if not (isinstance(bias, (int, float)) and math.isfinite(bias)):
+            raise BadSetting("model.forget_bias", bias, "a number")
 
 
 @runtime_checkable
@@ -54,6 +59,8 @@ def build_dnc(
     approach: Approach, sizes: HasSizes, config: ModelConfig | None = None, *, key: Array
 ) -> DNC:
     """A DNC for `approach` with fresh parameters, as wide as the task `sizes` needs it."""
+    if not isinstance(approach, Approach):
+        raise BadSetting("approach", approach, "an Approach, as get_approach(name) returns it")
     config = config or ModelConfig()
     controller_key, dnc_key = jax.random.split(key)
     chi_size = sizes.input_size + config.num_reads * config.word_size
@@ -83,4 +90,9 @@ def _build_controller(
             key=key,
         )
     kind = load_class("approach.controller", approach.controller, AbstractController)
+    try:
+        inspect.signature(kind).bind(chi_size, config.hidden_size, key=key)
+    except TypeError as error:
+        accepted = f"a class made by Class(input_size, hidden_size, key=key) ({error})"
+        raise BadSetting("approach.controller", approach.controller, accepted) from error
     return kind(chi_size, config.hidden_size, key=key)

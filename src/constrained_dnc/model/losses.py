@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Literal, Protocol, runtime_checkable
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import jax
 import jax.numpy as jnp
 import optax
 
 from constrained_dnc.approaches import Regularisation
+from constrained_dnc.errors import BadSetting, one_of
 from constrained_dnc.shapes import AnyArray, Array, Bool, Float, Int
 
 STATE_EPSILON = 1e-10
 """Added to a state's squared norm: a zero state has similarity 0 and a finite gradient."""
 
-LossKind = Literal["squared error", "cross-entropy"]
+LossKind: TypeAlias = str
+LOSS_KINDS = ("squared error", "cross-entropy")
 
 
 @runtime_checkable
@@ -39,11 +41,13 @@ def total_loss(
     kind: LossKind,
     regularisation: Regularisation | None = None,
 ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
-    """What training minimises, and its parts by name.
+    """What training minimises, and its parts by name; `kind` is a task's `loss`.
 
     The mean over the batch of lambda * task loss + (1 - lambda) * state loss, or of the task
     loss alone without a regularisation.
     """
+    if outputs.shape != batch.targets.shape:
+        raise BadSetting("shape of outputs", outputs.shape, f"{batch.targets.shape}, as targets")
     of_task = jnp.mean(task_loss(outputs, batch.targets, batch.mask, kind))
     if regularisation is None:
         return of_task, {"task_loss": of_task}
@@ -63,6 +67,8 @@ def task_loss(
 
     For `cross-entropy` the outputs are logits.
     """
+    if kind not in LOSS_KINDS:
+        raise BadSetting("loss", kind, one_of(LOSS_KINDS))
     if kind == "squared error":
         errors = (outputs - targets) ** 2
     else:
@@ -97,6 +103,6 @@ def _state_loss(
     directions = cell_states * jax.lax.rsqrt(squared_norms + STATE_EPSILON)
     similarity = jnp.where(is_pair, directions @ directions.T, -jnp.inf)
     closest, _ = jax.lax.top_k(similarity.ravel(), min(num_pairs, time * time))
-    found = jnp.isfinite(closest)
+    found = closest != -jnp.inf  # NaN stays in, to be seen
     mean = jnp.sum(jnp.where(found, closest, 0)) / jnp.maximum(jnp.sum(found), 1)
     return jnp.where(jnp.any(is_pair), 1 - mean, 0)

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -48,7 +50,7 @@ class Interface(eqx.Module):
 
 def interface_size(num_reads: int, word_size: int) -> int:
     """Entries of the interface vector: W*R + 3W + 5R + 3."""
-    return word_size * num_reads + 3 * word_size + 5 * num_reads + 3
+    return sum(interface_parts(num_reads, word_size).values())
 
 
 def interface_parts(num_reads: int, word_size: int) -> dict[str, int]:
@@ -69,11 +71,9 @@ def interface_parts(num_reads: int, word_size: int) -> dict[str, int]:
 
 def split_interface(vector: Float[Array, "interface"], num_reads: int, word_size: int) -> Interface:
     """Cut the interface vector into its parts and bring each into its range."""
-    sizes = list(interface_parts(num_reads, word_size).values())
-    ends = [sum(sizes[: i + 1]) for i in range(len(sizes))]
-    parts = dict(
-        zip(interface_parts(num_reads, word_size), jnp.split(vector, ends[:-1]), strict=True)
-    )
+    sizes = interface_parts(num_reads, word_size)
+    ends = list(accumulate(sizes.values()))
+    parts = dict(zip(sizes, jnp.split(vector, ends[:-1]), strict=True))
     return Interface(
         read_keys=parts["read_keys"].reshape(num_reads, word_size),
         read_strengths=jax.nn.softplus(parts["read_strengths"]),

@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import distributed
 
 from constrained_dnc.config import Config
+from constrained_dnc.cores import available_cores
 from constrained_dnc.errors import BadSetting, RunProblem, require_whole
 from constrained_dnc.sweep.plan import MAX_ATTEMPTS, Plan
 from constrained_dnc.sweep.trial import Outcome, run_trial
@@ -64,7 +65,7 @@ def connected(scheduler: str | None, workers: int | None) -> Iterator[Client]:
         with client:
             yield client
         return
-    count = len(os.sched_getaffinity(0)) if workers is None else workers
+    count = available_cores() if workers is None else workers
     require_whole("workers", count, 1)
     cluster_of_processes: Any = distributed.LocalCluster
     with (

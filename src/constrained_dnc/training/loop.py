@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -17,6 +16,7 @@ import numpy as np
 import optax
 
 from constrained_dnc.config import Config, TrainingConfig, differences
+from constrained_dnc.cores import available_cores
 from constrained_dnc.errors import BadSetting, RunProblem, require_whole
 from constrained_dnc.model.backend import AbstractBackend, Choice, choose_backend
 from constrained_dnc.tasks.registry import get_task
@@ -118,7 +118,8 @@ class _Training:
         self.task = get_task(config.task)
         model = initial_model(config)
         parameters, self.rest = eqx.partition(model, eqx.is_inexact_array)
-        threads = threads or (stored.threads if stored else len(os.sched_getaffinity(0)))
+        if threads is None:
+            threads = stored.threads if stored else available_cores()
         if isinstance(backend, str):
             backend = choose_backend(
                 stored.backend if stored and backend == "auto" else backend,

@@ -402,11 +402,13 @@ struct Carried {
 struct ContentSlopes { float strength, size; };
 ContentSlopes content_back(float* d, float* pull, const float* weights, const float* similarity,
                            const float* norm, float size, float strength, const Sizes& s) {
-  // What all slots have in common cancels; taken off first, it does not cost precision.
-  const float common = d[0];
-  Vec total{}, d_strength{}, d_size{};
-  for (int j = 0; j < s.row; j += lanes) total += load(weights + j) * (load(d + j) - common);
-  const float mean = sum(total);
+  // What all slots have in common cancels. Their weighted mean is taken off twice: the first time
+  // it carries the rounding of large numbers, the second time only that of their differences.
+  Vec total{}, rest{}, d_strength{}, d_size{};
+  for (int j = 0; j < s.row; j += lanes) total += load(weights + j) * load(d + j);
+  const float common = sum(total);
+  for (int j = 0; j < s.row; j += lanes) rest += load(weights + j) * (load(d + j) - common);
+  const float mean = sum(rest);
   for (int j = 0; j < s.row; j += lanes) {
     Vec logit = load(weights + j) * ((load(d + j) - common) - mean);
     Vec cosine = load(similarity + j), n = load(norm + j);

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import jax
@@ -53,7 +55,8 @@ class FusedUnroll:
         require_whole("threads", threads, 1)
         if _why_missing:
             raise BadSetting("backend", "fused", f"pure ({_why_missing})")
-        self._kernel = _kernel.Kernel(blas.sgemm, threads, simd)
+        with _refusals():
+            self._kernel = _kernel.Kernel(blas.sgemm, threads, simd)
         self._kept: DNC | None = None
 
     @property
@@ -79,32 +82,43 @@ class FusedUnroll:
 
         `keep` keeps what `backward` needs; `weights` also returns read and write weights.
         """
-        self._kept = None
         refuse_traced(inputs, dnc)
         dnc.check_run(inputs, memory_size)
         settings = _settings(dnc)
         parameters = {name: np.asarray(leaf) for name, leaf in _named_leaves(dnc)}
-        with blas.one_thread():
+        values = np.ascontiguousarray(inputs, np.float32)
+        with blas.one_thread(), _refusals():
             run = self._kernel.forward(
-                settings, parameters, np.asarray(inputs), memory_size, keep, weights
+                settings, parameters, values, int(memory_size), keep, weights
             )
-        self._kept = dnc if keep else None
+            self._kept = dnc if keep else None
         return Run(*run)
 
-    def backward(self, output_cotangents: Any, cell_cotangents: Any) -> DNC:
-        """The gradient of every parameter, as a DNC of NumPy arrays, after one kept forward.
-
-        The cotangents are float32 and shaped as that forward's outputs and cell states.
-        """
+    def backward(
+        self,
+        output_cotangents: Float[Any, "time batch outputs"],
+        cell_cotangents: Float[Any, "time batch cell"],
+    ) -> DNC:
+        """The gradient of every parameter, as a DNC of NumPy arrays, after one kept forward."""
         refuse_traced(output_cotangents, cell_cotangents)
-        with blas.one_thread():
+        dnc = self._kept
+        with blas.one_thread(), _refusals():
             gradients = self._kernel.backward(
-                np.asarray(output_cotangents), np.asarray(cell_cotangents)
+                np.ascontiguousarray(output_cotangents), np.ascontiguousarray(cell_cotangents)
             )
-        dnc, self._kept = self._kept, None
+        self._kept = None
         assert dnc is not None  # the kernel has refused otherwise
         leaves = [gradients[name] for name, _ in _named_leaves(dnc)]
         return jax.tree.unflatten(jax.tree.structure(dnc), leaves)
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """What the kernel refuses, as one sentence that names the way out."""
+    try:
+        yield
+    except ValueError as error:
+        raise BadSetting("backend", "fused", f"pure, or what fused can do: {error}") from error
 
 
 def refuse_traced(*trees: Any) -> None:
