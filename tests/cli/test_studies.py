@@ -9,10 +9,11 @@ import sys
 import pytest
 
 from constrained_dnc.cli import main
-from constrained_dnc.cli.studies import estimate_seconds
+from constrained_dnc.cli.studies import _foretell, estimate_seconds
 from constrained_dnc.config import make_config
 from constrained_dnc.sweep import executors
 from constrained_dnc.sweep.plan import make_request, open_study
+from constrained_dnc.sweep.trial import held
 from constrained_dnc.training.loop import train
 from smoke_studies import finish, owners, start, wait_for
 from synthetic import Request, write_study
@@ -47,6 +48,16 @@ def test_a_bad_request_costs_one_sentence(options, setting, tmp_path, monkeypatc
 def test_the_estimate_grows_with_the_iterations():
     seconds = estimate_seconds(make_config("copy", "compr", preset="smoke"))
     assert 0 < seconds < 60  # 60 iterations of a millisecond or so
+
+
+def test_runs_still_in_hand_and_missing_workers_are_told(tmp_path, capsys):
+    plan = open_study(tmp_path, make_request("smoke"))
+    with held(plan.lock(plan.configs[0])):
+        _foretell(plan, plan.to_do(), 0)
+    waiting, no_workers = capsys.readouterr().out.splitlines()
+    assert waiting.startswith("waiting for runs that an earlier sweep still has in hand: process ")
+    assert waiting.count(f"process {os.getpid()} on ") == 1
+    assert no_workers == "the scheduler has no workers yet; runs start as they come"
 
 
 def test_a_raising_task_is_given_up_and_the_rest_is_reported(tmp_path):

@@ -74,7 +74,7 @@ def connected(scheduler: str | None, workers: int | None) -> Iterator[Client]:
             threads_per_worker=1,
             processes=True,
             host="127.0.0.1",
-            dashboard_address=None,
+            dashboard_address="127.0.0.1:0",  # any free port
             memory_limit=0,
             silence_logs=logging.CRITICAL,
             env=one_thread(),
