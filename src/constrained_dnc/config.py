@@ -207,7 +207,7 @@ PRESETS: dict[str, tuple[ModelConfig, TrainingConfig, EvaluationConfig]] = {
     "quick": (
         ModelConfig(memory_size=16, word_size=8, num_reads=1, hidden_size=64),
         TrainingConfig(
-            iterations=8000,
+            iterations=6000,
             batch_size=16,
             learning_rate=4e-3,
             min_length=1,

@@ -87,7 +87,10 @@ def connected(scheduler: str | None, workers: int | None) -> Iterator[Client]:
 def execute(plan: Plan, client: Client, watcher: Watcher) -> None:
     """Bring every run of the plan to its end; one that fails three times is given up."""
     try:
-        running = {_submit(client, plan, config): config for config in plan.to_do()}
+        running = {
+            _submit(client, plan, config, place): config
+            for place, config in enumerate(plan.to_do())
+        }
         while running:
             watcher.look(list(running.values()))
             time.sleep(SECONDS_BETWEEN_LOOKS)
@@ -110,9 +113,10 @@ def execute(plan: Plan, client: Client, watcher: Watcher) -> None:
         ) from error
 
 
-def _submit(client: Client, plan: Plan, config: Config) -> Future:
-    key = f"{config.run_id}-{time.time_ns()}"
-    return client.submit(run_trial, str(plan.folder.resolve()), config.to_json(), key=key)
+def _submit(client: Client, plan: Plan, config: Config, place: int = 0) -> Future:
+    """Hand a run to Dask, which would otherwise choose an order of its own."""
+    study, key = str(plan.folder.resolve()), f"{config.run_id}-{time.time_ns()}"
+    return client.submit(run_trial, study, config.to_json(), key=key, priority=-place)
 
 
 def _outcome(future: Future) -> Outcome:
