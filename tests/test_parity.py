@@ -36,7 +36,11 @@ def test_small_differences_are_found(tmp_path, capsys):
     np.savez(tmp_path / "off.npz", **vectors)
     assert parity.main([str(tmp_path / "off.npz")]) == 1
     failed = [line for line in capsys.readouterr().out.splitlines() if line.startswith("FAIL")]
-    assert [line.split()[2] for line in failed] == changed * 2
+    # the gradient is so small that only float64 can tell
+    assert [line.split()[1:3] for line in failed] == [
+        *(["float32", name] for name in changed[:3]),
+        *(["float64", name] for name in changed),
+    ]
 
 
 @pytest.mark.parametrize("content", [b"", b"not a zip", None])

@@ -55,7 +55,7 @@ PART_NAMES = {  # ours, then the file's
 SIZES = ("memory_size", "word_size", "num_reads")
 RESULTS = ("outputs", "cell_states", "target", "loss")
 
-Vectors = Mapping[str, npt.NDArray[np.float64]]
+Vectors = Mapping[str, npt.NDArray[Any]]
 
 
 @dataclass(frozen=True)

@@ -114,8 +114,12 @@ def execute(plan: Plan, client: Client, watcher: Watcher) -> None:
 
 
 def _submit(client: Client, plan: Plan, config: Config, place: int = 0) -> Future:
-    """Hand a run to Dask, which would otherwise choose an order of its own."""
-    study, key = str(plan.folder.resolve()), f"{config.run_id}-{time.time_ns()}"
+    """Hand a run to Dask.
+
+    Keys with one prefix are one group of tasks, which the scheduler holds back and gives out by
+    priority; others would be spread over the workers at once, in no order.
+    """
+    study, key = str(plan.folder.resolve()), f"trial-{config.run_id}-{time.time_ns()}"
     return client.submit(run_trial, study, config.to_json(), key=key, priority=-place)
 
 

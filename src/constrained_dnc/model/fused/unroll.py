@@ -96,8 +96,8 @@ class FusedUnroll:
 
     def backward(
         self,
-        output_cotangents: Float[Any, "time batch outputs"],
-        cell_cotangents: Float[Any, "time batch cell"],
+        output_cotangents: Any,  # (time, batch, outputs), checked by the kernel
+        cell_cotangents: Any,  # (time, batch, cell)
     ) -> DNC:
         """The gradient of every parameter, as a DNC of NumPy arrays, after one kept forward."""
         refuse_traced(output_cotangents, cell_cotangents)
