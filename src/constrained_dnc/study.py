@@ -112,6 +112,18 @@ class Study:
         return None if size is None else int(size)
 
     @property
+    def training_lengths(self) -> tuple[int, int]:
+        """The shortest and the longest input in training; the paper's where nothing is said."""
+        settings = self.request.get("settings", {})
+        return settings.get("training.min_length", 5), settings.get("training.max_length", 15)
+
+    @property
+    def unseen_length(self) -> int:
+        """The length whose loss selects parameters, and at which states are analysed."""
+        length: int = self.request.get("settings", {}).get("training.unseen_length", 30)
+        return length
+
+    @property
     def tasks(self) -> tuple[str, ...]:
         """The tasks asked for, then any others that have results."""
         return tuple(dict.fromkeys([*self.request["tasks"], *self.results["task"].tolist()]))

@@ -83,9 +83,11 @@ def test_averages_and_description() -> None:
     assert np.isnan(statistics.describe(averages[:1]).sd)
 
 
-def test_training_score_uses_lengths_5_to_15() -> None:
+def test_training_score_uses_the_training_lengths_only() -> None:
     inside = ((LENGTHS >= 5) & (LENGTHS <= 15)).astype(float)
-    assert statistics.training_score(np.stack([inside, inside, 0 * inside]), LENGTHS) == 1.0
+    assert (
+        statistics.training_score(np.stack([inside, inside, 0 * inside]), LENGTHS, (5, 15)) == 1.0
+    )
 
 
 def test_benjamini_hochberg_worked_example() -> None:

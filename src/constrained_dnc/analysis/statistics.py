@@ -14,7 +14,6 @@ from scipy import stats
 THRESHOLD = 0.95
 SIGNIFICANCE = 0.05
 PAPER_TRIALS = 10
-TRAINING_LENGTHS = (5, 15)
 AVERAGE_UP_TO = 45
 AVERAGE_UP_TO_EXTENDED = 450
 CONSTRAINED = ("compr", "reg", "compr+reg")
@@ -76,10 +75,12 @@ def average_scores(
 
 
 def training_score(
-    scores: Float[np.ndarray, "trials lengths"], lengths: Int[np.ndarray, "lengths"]
+    scores: Float[np.ndarray, "trials lengths"],
+    lengths: Int[np.ndarray, "lengths"],
+    training_lengths: tuple[int, int],
 ) -> float:
-    """Median over trials of the mean score at the training lengths 5 to 15."""
-    first, last = TRAINING_LENGTHS
+    """Median over trials of the mean score at the training lengths, from first to last."""
+    first, last = training_lengths
     chosen = scores[:, (lengths >= first) & (lengths <= last)]
     return float(np.median([_mean(trial) for trial in chosen]))
 

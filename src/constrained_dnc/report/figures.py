@@ -27,7 +27,7 @@ from PIL import Image
 
 from constrained_dnc.analysis.embeddings import PHASES, embedding
 from constrained_dnc.analysis.memory_modes import BINS
-from constrained_dnc.analysis.statistics import THRESHOLD, TRAINING_LENGTHS
+from constrained_dnc.analysis.statistics import THRESHOLD
 from constrained_dnc.report import published
 from constrained_dnc.report.findings import Findings, best_and_worst
 from constrained_dnc.study import Curves
@@ -167,9 +167,10 @@ def _trajectory_drawings(findings: Findings) -> list[Drawing]:
         Drawing(
             f"states_{task}_{phase}",
             f"Cell states, {task}, {phase}",
-            "t-SNE of the cell states at length 30 (reduced by PCA to 20 dimensions): the three "
-            "best and the three worst trials per approach, all samples overlaid; dots are states, "
-            "lines are transitions, from dark to light with time.",
+            f"t-SNE of the cell states at length {findings.study.unseen_length} (reduced by PCA "
+            "to 20 dimensions): the three best and the three worst trials per approach, all "
+            "samples overlaid; dots are states, lines are transitions, from dark to light with "
+            "time.",
             partial(state_trajectories, findings, task, phase),
         )
         for task in findings.tasks
@@ -183,8 +184,8 @@ def _mode_drawings(findings: Findings) -> list[Drawing]:
         Drawing(
             f"{mode}_modes_{task}",
             f"{MODE_NAMES[mode][0].capitalize()}s, {task}",
-            f"Histograms at length 15 ({MODE_NAMES[mode][1]}): the three best and the three worst "
-            "trials per approach.",
+            f"Histograms at length {findings.study.training_lengths[1]} ({MODE_NAMES[mode][1]}): "
+            "the three best and the three worst trials per approach.",
             partial(memory_modes, findings, task, mode),
         )
         for task in findings.tasks
@@ -217,7 +218,7 @@ def score_against_length(findings: Findings, extended: bool) -> Figure:
     figure, panels = _grid(len(tasks), columns=min(4, len(tasks)), width=3.3, height=2.5)
     for panel, task in zip(panels, tasks, strict=True):
         shown = [curves[task, name] for name in findings.approaches if (task, name) in curves]
-        _draw_curves(panel, shown)
+        _draw_curves(panel, shown, findings.study.training_lengths)
         sizes = [findings.study.memory_size]
         if extended and findings.study.extended_memory_size:
             sizes.append(findings.study.extended_memory_size)
@@ -236,7 +237,8 @@ def peephole_against_vanilla(findings: Findings) -> Figure:
     order = ("stateful-baseline", "peephole", "compr", "reg", "compr+reg", *published.VANILLA)
     names = [name for name in order if ("sort", name) in curves]
     figure, panels = _grid(1, columns=1, width=6.2, height=3.4)
-    _draw_curves(panels[0], [curves["sort", name] for name in names])
+    shown = [curves["sort", name] for name in names]
+    _draw_curves(panels[0], shown, findings.study.training_lengths)
     panels[0].axvline(
         findings.study.memory_size, color=mpl.rcParams["text.color"], lw=0.8, ls=(0, (4, 3))
     )
@@ -346,13 +348,13 @@ def _grid(count: int, columns: int, width: float, height: float) -> tuple[Figure
     return figure, panels[:count]
 
 
-def _draw_curves(panel: Axes, curves: Sequence[Curves]) -> None:
+def _draw_curves(panel: Axes, curves: Sequence[Curves], training_lengths: tuple[int, int]) -> None:
     for curve in curves:
         low, median, high = 100 * np.quantile(curve.scores, [0.25, 0.5, 0.75], axis=0)
         shade, style = colour(curve.approach), dash(curve.approach)
         panel.fill_between(curve.lengths, low, high, color=shade, alpha=0.18, lw=0)
         panel.plot(curve.lengths, median, color=shade, ls=style, lw=1.6)
-    panel.axvspan(*TRAINING_LENGTHS, color=mpl.rcParams["text.color"], alpha=0.07, lw=0, zorder=0)
+    panel.axvspan(*training_lengths, color=mpl.rcParams["text.color"], alpha=0.07, lw=0, zorder=0)
     panel.axhline(100 * THRESHOLD, color=mpl.rcParams["grid.color"], lw=0.8, zorder=0)
     panel.set_ylim(-2, 103)
     panel.margins(x=0.01)

@@ -100,7 +100,7 @@ def evaluate(study: Study, extended: bool, selection: str | None = None) -> Eval
     return Evaluation(
         extended,
         curves,
-        {key: _longest(curve) for key, curve in curves.items()},
+        {key: _longest(curve, study.training_lengths) for key, curve in curves.items()},
         {
             key: statistics.average_scores(curve.scores, curve.lengths, up_to)
             for key, curve in curves.items()
@@ -114,11 +114,11 @@ def best_and_worst(ranked: list[tuple[str, float]]) -> tuple[list[str], list[str
     return names[:3], names[3:][-3:]
 
 
-def _longest(curve: Curves) -> Longest:
+def _longest(curve: Curves, training_lengths: tuple[int, int]) -> Longest:
     return Longest(
         statistics.max_length(curve.scores, curve.lengths),
         statistics.max_length_interval(curve.scores, curve.lengths),
-        statistics.training_score(curve.scores, curve.lengths),
+        statistics.training_score(curve.scores, curve.lengths, training_lengths),
         curve.trials,
     )
 

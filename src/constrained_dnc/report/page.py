@@ -19,7 +19,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from constrained_dnc.analysis.embeddings import embed_all
-from constrained_dnc.analysis.statistics import THRESHOLD, TRAINING_LENGTHS
+from constrained_dnc.analysis.statistics import THRESHOLD
 from constrained_dnc.report import figures, published, tables
 from constrained_dnc.report.findings import Findings, find
 from constrained_dnc.report.tables import Cell, Table
@@ -87,13 +87,16 @@ def budget_warning(findings: Findings) -> str:
         )
     if trials < published.TRIALS:
         fewer.append(f"{plural(trials, 'trial')} instead of {published.TRIALS}")
+    if findings.study.training_lengths != (5, 15):
+        first, last = findings.study.training_lengths
+        fewer.append(f"a smaller model, trained on lengths {first} to {last} instead of 5 to 15")
     if not fewer:
         return ""
     meaning = (
         "Generalisation to longer inputs comes late in training and varies between trials: this "
         "study shows that the machinery works, not whether a claim of the paper holds."
     )
-    return f"Reduced budget: {' and '.join(fewer)}. {meaning}"
+    return f"Reduced budget: {', '.join(fewer)}. {meaning}"
 
 
 def compose(findings: Findings, found: Sequence[Table], images: Sequence[Image]) -> str:
@@ -156,14 +159,18 @@ def _facts(findings: Findings) -> str:
         + f" (paper: {thousands(published.ITERATIONS)})",
         "slots": str(study.memory_size)
         + (f", extended to {study.extended_memory_size}" if study.extended_memory_size else ""),
-        "selection": " and ".join(map(_selection, study.selections)) or DASH,
+        "training lengths": "{} to {} (paper: 5 to 15)".format(*study.training_lengths),
+        "selection": " and ".join(
+            _selection(name, study.unseen_length) for name in study.selections
+        )
+        or DASH,
     }
     return _definitions(facts)
 
 
-def _selection(name: str) -> str:
+def _selection(name: str, unseen_length: int) -> str:
     words = {
-        "unseen": "by the loss at length 30, as in the paper",
+        "unseen": f"by the loss at length {unseen_length} (paper: 30)",
         "seen": "by the loss at training lengths only",
     }
     return words.get(name, name)
@@ -245,7 +252,7 @@ def _chart_data(findings: Findings) -> list[dict[str, object]]:
                 if size and (extended or size == findings.study.memory_size)
             ],
             "threshold": 100 * THRESHOLD,
-            "training": list(TRAINING_LENGTHS),
+            "training": list(findings.study.training_lengths),
             "series": [
                 _series(findings.at(extended).curves[task, name])
                 for name in findings.approaches
