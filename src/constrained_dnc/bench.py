@@ -34,6 +34,8 @@ from constrained_dnc.model.memory import interface_size
 from constrained_dnc.tasks.registry import get_task
 
 Report = Callable[[str], None]
+TURN = 5
+"""Counted runs of a contestant before the next one's turn."""
 
 
 @dataclass(frozen=True)
@@ -136,15 +138,19 @@ def _confine(cores: set[int]) -> None:
 
 
 def median_ms(contestants: dict[str, Callable[[], Any]], repeats: int) -> dict[str, float]:
-    """The median time of each, taking turns."""
-    for run in contestants.values():
-        run()
+    """The median time of each, taking turns of a few runs.
+
+    The first run of a turn finds the caches full of another's data, as no iteration of a training
+    does, and is not counted.
+    """
     times: dict[str, list[float]] = {name: [] for name in contestants}
-    for _ in range(repeats):
+    for _ in range(-(-repeats // TURN)):
         for name, run in contestants.items():
-            start = time.perf_counter()
             run()
-            times[name].append(1000 * (time.perf_counter() - start))
+            for _ in range(TURN):
+                start = time.perf_counter()
+                run()
+                times[name].append(1000 * (time.perf_counter() - start))
     return {name: statistics.median(values) for name, values in times.items()}
 
 

@@ -45,10 +45,10 @@ class Script:
         self.lines = lines
         self.submitted = []
 
-    def submit(self, function, study, config_text, key):
+    def submit(self, function, study, config_text, key, priority):
         assert key not in self.submitted
         self.submitted.append(key)
-        lines = self.lines[key.partition("-")[0]]
+        lines = self.lines[key.split("-")[1]]
         return Done(lines.pop(0) if len(lines) > 1 else lines[0])
 
 
