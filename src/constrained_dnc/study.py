@@ -17,28 +17,7 @@ import pyarrow.parquet as pq
 from jaxtyping import Float, Int
 
 from constrained_dnc.errors import BadSetting
-
-RESULT_SCHEMA = pa.schema(
-    [
-        ("run_id", pa.string()),
-        ("task", pa.string()),
-        ("approach", pa.string()),
-        ("seed", pa.int64()),
-        ("iteration", pa.int64()),
-        ("selection", pa.string()),
-        ("length", pa.int64()),
-        ("memory_size", pa.int64()),
-        ("batches", pa.int64()),
-        ("batch_size", pa.int64()),
-        ("score_kind", pa.string()),
-        ("score", pa.float64()),
-        ("sequence_accuracy", pa.float64()),
-        ("recall", pa.float64()),
-        ("skipped_updates", pa.int64()),
-        ("iterations", pa.int64()),
-        ("status", pa.string()),
-    ]
-)
+from constrained_dnc.evaluation.lengths import SCHEMA
 
 
 @dataclass(frozen=True)
@@ -88,7 +67,7 @@ class Study:
         """One array per column; an absent value is NaN."""
         columns = ", ".join(
             f"coalesce({name}, 'nan'::DOUBLE) AS {name}" if kind == pa.float64() else name
-            for name, kind in zip(RESULT_SCHEMA.names, RESULT_SCHEMA.types, strict=True)
+            for name, kind in zip(SCHEMA.names, SCHEMA.types, strict=True)
         )
         with _connect(self.path) as connection:
             order = "ORDER BY task, approach, seed, run_id, selection, memory_size, length"
@@ -226,7 +205,7 @@ def write_results(path: Path, run_id: str, rows: Iterable[Mapping[str, object]])
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_suffix(".writing")
     with temporary.open("wb") as file:
-        pq.write_table(pa.Table.from_pylist(list(rows), RESULT_SCHEMA), file)
+        pq.write_table(pa.Table.from_pylist(list(rows), SCHEMA), file)
         file.flush()
         os.fsync(file.fileno())
     temporary.replace(target)
@@ -243,7 +222,7 @@ def _connect(path: Path) -> duckdb.DuckDBPyConnection:
             reason = str(error).splitlines()[0]
             raise BadSetting("study", str(path), f"readable Parquet files ({reason})") from None
     else:
-        connection.from_arrow(RESULT_SCHEMA.empty_table()).create("results")
+        connection.from_arrow(SCHEMA.empty_table()).create("results")
     return connection
 
 

@@ -108,6 +108,7 @@ def draw(result: dict[str, Any], path: Path) -> None:
     for axis, (name, values) in zip(lines, growths.items(), strict=True):
         axis.loglog(list(values), list(values.values()), "o-", color="#0072b2")
         axis.set_xticks(list(values), [str(v) for v in values])
+        axis.set_yticks(list(values.values()), [f"{v:.0f}" for v in values.values()])
         axis.minorticks_off()
         axis.set_xlabel(name)
         axis.set_title("fused, one core, ms", fontsize=9)
