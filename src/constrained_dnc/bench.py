@@ -1,6 +1,6 @@
 """How long a training iteration takes, beside the pure path and the floor, in one process.
 
-The floor is the matrix products of an iteration alone, through the BLAS that the kernel uses.
+The floor is the matrix products of an iteration alone, through the BLAS of SciPy.
 Comparisons hold within one run of `measure`, since machines are shared and noisy: contestants
 take turns, and medians are compared.
 """

@@ -146,22 +146,44 @@ def test_bad_choices_are_refused(settings, sentence):
         choose_backend(asked.choice, model, "squared error", None, memory_size=asked.memory_size)
 
 
+def losses_of_training(choice, seed, iterations):
+    task, approach = get_task("copy"), APPROACHES["compr+reg"]
+    model = build_dnc(approach, task, SMALL, key=jax.random.key(seed))
+    backend = choose_backend(
+        choice, model, task.loss, approach.regularisation, memory_size=5, threads=1
+    )
+    optimiser = optax.adam(1e-3)
+    state = optimiser.init(model)
+    update = jax.jit(optimiser.update)
+    losses = []
+    for iteration in range(iterations):
+        loss, _, gradient = backend.value_and_grad(model, task.sample(iteration, 8, 3))
+        updates, state = update(gradient, state)
+        model = eqx.apply_updates(model, updates)
+        losses.append(float(loss))
+    return np.array(losses)
+
+
 @needs_kernel
 def test_training_goes_the_same_way_with_both_backends():
     """The loss of the first 50 iterations from one seed, to 1e-3 relative."""
-    task, approach = get_task("copy"), APPROACHES["compr+reg"]
-    losses = {}
-    for choice in ("pure", "fused"):
-        model = build_dnc(approach, task, SMALL, key=jax.random.key(1))
-        backend = choose_backend(
-            choice, model, task.loss, approach.regularisation, memory_size=5, threads=1
+    fused_losses, pure_losses = (losses_of_training(choice, 1, 50) for choice in ("fused", "pure"))
+    np.testing.assert_allclose(fused_losses, pure_losses, rtol=1e-3)
+
+
+@needs_kernel
+@pytest.mark.slow
+def test_learning_curves_agree_within_the_spread_of_seeds():
+    """Over 2000 iterations: in every tenth of them, the mean of one backend's seeds is among the
+    other's."""
+    curves = {
+        choice: np.array(
+            [losses_of_training(choice, seed, 2000).reshape(10, 200).mean(1) for seed in range(4)]
         )
-        optimiser = optax.adam(1e-3)
-        state = optimiser.init(model)
-        losses[choice] = []
-        for iteration in range(50):
-            loss, _, gradient = backend.value_and_grad(model, task.sample(iteration, 8, 3))
-            updates, state = optimiser.update(gradient, state)
-            model = eqx.apply_updates(model, updates)
-            losses[choice].append(float(loss))
-    np.testing.assert_allclose(losses["fused"], losses["pure"], rtol=1e-3)
+        for choice in ("fused", "pure")
+    }
+    for one, other in (("fused", "pure"), ("pure", "fused")):
+        mean = curves[one].mean(0)
+        assert np.all(curves[other].min(0) <= mean), curves
+        assert np.all(mean <= curves[other].max(0)), curves
+    assert np.all(curves["fused"][:, -1] < 0.8 * curves["fused"][:, 0]), "nothing was learnt"

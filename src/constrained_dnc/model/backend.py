@@ -9,7 +9,8 @@ cell states and carries on from there.
 from __future__ import annotations
 
 import abc
-from typing import Any, Literal
+from functools import partial
+from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
 import jax
@@ -129,7 +130,7 @@ class FusedBackend(AbstractBackend):
     ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]], DNC]:
         run = self._unroll.forward(model, batch.inputs, self.memory_size, keep=True)
         (loss, parts), cotangents = _loss_and_cotangents(
-            (run.outputs, run.cell_states), _Answers.of(batch), self.kind, self.regularisation
+            run.outputs, run.cell_states, _Answers.of(batch), self.kind, self.regularisation
         )
         return loss, parts, self._unroll.backward(*cotangents)
 
@@ -190,7 +191,7 @@ def rounded_up(steps: int) -> int:
     return power * 3 // 4 if 4 < steps <= power * 3 // 4 else power
 
 
-class _Answers(eqx.Module):
+class _Answers(NamedTuple):
     """The part of a batch that goes into a compiled loss."""
 
     targets: Any
@@ -231,19 +232,25 @@ def _pure_weights(model: DNC, inputs: Any, memory_size: int) -> tuple[Any, Any]:
     return inside.memory.read_weights, inside.memory.write_weights
 
 
-@eqx.filter_jit
+@partial(jax.jit, static_argnames=("kind", "regularisation"))
 def _loss_and_cotangents(
-    run: tuple[Any, Any],
+    outputs: Any,
+    cell_states: Any,
     answers: _Answers,
     kind: LossKind,
     regularisation: Regularisation | None,
 ) -> Any:
-    def loss(run: tuple[Any, Any]) -> Any:
-        return total_loss(*run, answers, kind, regularisation)
+    """The loss, its parts and its gradients, None for cell states that it does not see."""
 
-    return jax.value_and_grad(loss, has_aux=True)(run)
+    def loss(outputs: Any, cell_states: Any) -> Any:
+        return total_loss(outputs, cell_states, answers, kind, regularisation)
+
+    if regularisation is None:
+        found, d_outputs = jax.value_and_grad(loss, has_aux=True)(outputs, cell_states)
+        return found, (d_outputs, None)
+    return jax.value_and_grad(loss, argnums=(0, 1), has_aux=True)(outputs, cell_states)
 
 
-@eqx.filter_jit
+@partial(jax.jit, static_argnames="kind")
 def _mean_task_loss(outputs: Any, targets: Any, mask: Any, kind: LossKind) -> Float[Array, ""]:
     return jnp.mean(task_loss(outputs, targets, mask, kind))

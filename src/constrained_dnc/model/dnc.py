@@ -165,7 +165,7 @@ class DNC(eqx.Module):
             raise BadSetting(
                 "the shape of inputs", shape, f"(time, batch, {self.input_size}), none of them 0"
             )
-        dtype, expected = jnp.asarray(inputs).dtype, self.interface_bias.dtype
+        dtype, expected = jnp.result_type(inputs), self.interface_bias.dtype
         if dtype != expected:
             raise BadSetting("the dtype of inputs", str(dtype), f"{expected}, as the parameters")
 

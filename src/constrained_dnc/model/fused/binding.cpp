@@ -97,13 +97,6 @@ const Level& level_named(const std::optional<std::string>& name) {
   refuse("simd is '" + *name + "'; accepted on this machine: " + accepted);
 }
 
-Sgemm sgemm_in(nb::capsule capsule) {
-  const char* name = capsule.name();
-  if (!name || !std::strstr(name, "void (char *, char *, int *, int *, int *,"))
-    refuse("sgemm must be SciPy's cython_blas capsule");
-  return reinterpret_cast<Sgemm>(capsule.data());
-}
-
 struct Settings {
   std::string controller;
   int word_size, num_reads;
@@ -114,8 +107,8 @@ struct Settings {
 
 class Kernel {
  public:
-  Kernel(nb::capsule sgemm, int threads, std::optional<std::string> simd)
-      : workspace_(sgemm_in(sgemm), whole("threads", threads < 1 ? 0 : threads), level_named(simd)) {}
+  Kernel(int threads, std::optional<std::string> simd)
+      : workspace_(whole("threads", threads < 1 ? 0 : threads), level_named(simd)) {}
 
   nb::tuple forward(const Settings& settings, nb::dict parameters, nb::object inputs,
                     size_t memory_size, bool keep, bool weights) {
@@ -155,8 +148,8 @@ class Kernel {
     std::vector<Array> owners;
     const float* d_outputs =
         checked("output_cotangents", output_cotangents, {T, B, size_t(s.outputs)}, owners);
-    const float* d_cells =
-        checked("cell_cotangents", cell_cotangents, {T, B, size_t(s.state())}, owners);
+    const float* d_cells = cell_cotangents.is_none() ? nullptr
+        : checked("cell_cotangents", cell_cotangents, {T, B, size_t(s.state())}, owners);
     nb::dict gradients;
     float* to[parameter_count] = {};
     for (const ParameterShape& p : parameter_shapes(s)) {
@@ -224,11 +217,10 @@ NB_MODULE(_kernel, m) {
            "word_size"_a, "num_reads"_a, "compression"_a, "forget_bias"_a,
            "clip_value"_a = nb::none());
   nb::class_<Kernel>(m, "Kernel", "A reusable workspace and the threads that work in it.")
-      .def(nb::init<nb::capsule, int, std::optional<std::string>>(), "sgemm"_a, "threads"_a,
-           "simd"_a = nb::none())
+      .def(nb::init<int, std::optional<std::string>>(), "threads"_a, "simd"_a = nb::none())
       .def("forward", &Kernel::forward, "settings"_a, "parameters"_a, "inputs"_a, "memory_size"_a,
            "keep"_a, "weights"_a)
-      .def("backward", &Kernel::backward, "output_cotangents"_a, "cell_cotangents"_a)
+      .def("backward", &Kernel::backward, "output_cotangents"_a, "cell_cotangents"_a.none())
       .def_prop_ro("simd", &Kernel::simd)
       .def_prop_ro("workspace_bytes", &Kernel::workspace_bytes);
   m.def("simd_levels", [] {

@@ -9,9 +9,6 @@
 
 namespace cdnc {
 
-using Sgemm = void (*)(char*, char*, int*, int*, int*, float*, float*, int*, float*, int*, float*,
-                       float*, int*);
-
 enum class Controller { lstm, peephole, feed_forward };
 
 // All parameters of all controllers; an LSTM has only the first weight and bias.
@@ -35,6 +32,12 @@ struct Shape {
   CDNC_INLINE int links() const { return keep ? (steps - 1) / segment : 0; }
 };
 
+CDNC_INLINE int round_up(int size, int step) { return (size + step - 1) / step * step; }
+
+// Floats from row to row of what the products read: whole vectors, and an odd number of cache
+// lines, so that the rows do not fall into the same places of the cache.
+CDNC_INLINE int stride(int columns) { return ((columns + 15) / 16 | 1) * 16; }
+
 // Where the parts of the interface vector start.
 struct Interface {
   int read_keys, read_strengths, write_key, write_strength, erase, write_vector, free_gates,
@@ -54,7 +57,7 @@ struct Interface {
     read_modes = write_gate + 1;
     size = read_modes + 3 * s.heads;
     slopes = size;
-    row = (size + s.heads + 1 + 15) / 16 * 16;
+    row = stride(size + s.heads + 1);
   }
 };
 
@@ -79,11 +82,11 @@ struct Results {
 
 struct Job {
   Shape shape;
-  Sgemm sgemm;
   const float* parameters[parameter_count];
+  float *apply[parameter_count], *back[parameter_count];  // packed weights, transposed or not
   const float* inputs;
   Results results;
-  const float *output_cotangents, *cell_cotangents;
+  const float *output_cotangents, *cell_cotangents;  // the second may be null
   float* gradients[parameter_count];  // added to
   Scratch scratch;
 };
@@ -93,11 +96,12 @@ struct Level {
   const char* name;
   bool (*available)();
   int lanes;
+  void (*pack)(float* packed, const float* weight, int ld, int inner, int columns, bool transposed);
   void (*forward)(const Job&, const Group&);
   void (*backward)(const Job&, const Group&);
 };
 
-CDNC_INLINE int round_up(int size, int step) { return (size + step - 1) / step * step; }
+constexpr int panel_vectors = 2;  // columns of a packed weight that stand together
 
 // Sizes in floats; rows over slots are padded to whole vectors, and so is the number of rows.
 struct Layout {
@@ -109,7 +113,7 @@ struct Layout {
     size_t row = slots;
     record = row * (8 + 3 * s.heads + word);
     link = row * row;
-    scratch = row * (18 + 8 * s.heads + lanes) + size_t(word) * (4 + 4 * s.heads) + Interface(s).row;
+    scratch = row * (7 + 7 * s.heads + lanes) + size_t(word) * (3 + 2 * lanes);
     d_access = row * (2 + s.heads + word);
   }
 };

@@ -9,7 +9,9 @@
 #include <immintrin.h>
 #endif
 
-#if defined(__AVX512F__)
+// A test may ask for more lanes than the processor has; the compiler then splits the vectors.
+#if defined(CDNC_LANES)
+#elif defined(__AVX512F__)
 #define CDNC_LANES 16
 #elif defined(__AVX2__)
 #define CDNC_LANES 8
@@ -54,11 +56,11 @@ inline Vec with_sign(Vec x, Vec sign) {
 }
 
 inline Vec square_root(Vec x) {
-#if CDNC_LANES == 16
+#if CDNC_LANES == 16 && defined(__AVX512F__)
   return (Vec)_mm512_sqrt_ps((__m512)x);
 #elif CDNC_LANES == 8
   return (Vec)_mm256_sqrt_ps((__m256)x);
-#elif defined(__SSE2__)
+#elif CDNC_LANES == 4 && defined(__SSE2__)
   return (Vec)_mm_sqrt_ps((__m128)x);
 #else
   for (int lane = 0; lane < lanes; ++lane) x[lane] = __builtin_sqrtf(x[lane]);

@@ -7,6 +7,7 @@
 // word by word ([word][slot]), so that everything vectorises over slots.
 
 #include "kernel.h"
+#include "product.h"
 #include "simd.h"
 
 #define CDNC_JOIN_(a, b) a##b
@@ -17,36 +18,6 @@ using namespace cdnc;
 namespace {
 
 constexpr float epsilon = 1e-6f;
-
-// ---------------------------------------------------------------------------------------------
-// Products of the group through BLAS. All matrices row-major: out is rows x columns.
-
-struct Product {
-  Sgemm sgemm;
-
-  void run(const char* a, const char* b, int m, int n, int k, const float* x, int ldx,
-           const float* y, int ldy, float beta, float* out, int ldo) const {
-    char first = *a, second = *b;
-    float one = 1.0f;
-    sgemm(&first, &second, &m, &n, &k, &one, const_cast<float*>(x), &ldx, const_cast<float*>(y),
-          &ldy, &beta, out, &ldo);
-  }
-  // out = beta out + x weight^T
-  void apply(float* out, int ldo, const float* x, int ldx, const float* weight, int ldw, int rows,
-             int columns, int inner, float beta) const {
-    run("T", "N", columns, rows, inner, weight, ldw, x, ldx, beta, out, ldo);
-  }
-  // out = beta out + x weight
-  void back(float* out, int ldo, const float* x, int ldx, const float* weight, int ldw, int rows,
-            int columns, int inner, float beta) const {
-    run("N", "N", columns, rows, inner, weight, ldw, x, ldx, beta, out, ldo);
-  }
-  // gradient += d^T x, summed over samples and steps
-  void collect(float* gradient, const float* d, int ldd, int rows, const float* x, int ldx,
-               int columns, int samples) const {
-    run("N", "T", columns, rows, samples, x, ldx, d, ldd, 1.0f, gradient, columns);
-  }
-};
 
 void add_columns(float* total, const float* rows, int ld, int columns, int count) {
   for (int k = 0; k < count; ++k) {
@@ -150,10 +121,14 @@ struct Sizes {
   int row, words;  // padded
   Mask last;       // the slots of the last vector that exist
   Mask behind[lanes];  // the lanes after each lane
+  Mask others[lanes];  // all lanes but one
   Sizes(const Shape& s, const Layout& layout)
       : slots(s.slots), word(s.word), heads(s.heads), row(layout.slots), words(layout.word),
         last(first_lanes(s.slots - (layout.slots - lanes))) {
-    for (int k = 0; k < lanes; ++k) behind[k] = ~first_lanes(k + 1);
+    for (int k = 0; k < lanes; ++k) {
+      behind[k] = ~first_lanes(k + 1);
+      others[k] = first_lanes(k) | behind[k];
+    }
   }
 };
 
@@ -171,6 +146,20 @@ struct Record {
     memory = take(s.words);
   }
 };
+
+// What the next sample works on. It is asked for in parts, in between the parts of this one's work:
+// all at once would hold up the loads of this one.
+struct Next {
+  const float *link, *d_link, *old, *now, *carried;  // all null when there is no next one
+  size_t link_size, record_size, carried_size;
+};
+
+// Inlined always: GCC drops calls of functions that do nothing but prefetch.
+CDNC_INLINE void fetch(const float* from, size_t count, int part = 0, int parts = 1) {
+  if (!from || count > 16384) return;  // long rows are streams that the processor sees by itself
+  const size_t end = count * (part + 1) / parts;
+  for (size_t k = count * part / parts / 16 * 16; k < end; k += 16) __builtin_prefetch(from + k, 1, 2);
+}
 
 void start(Record now, const Sizes& s, size_t size) {
   std::memset(now.usage, 0, size * sizeof(float));
@@ -255,8 +244,9 @@ void rank_slots(int* order, const float* filled, const Sizes& s) {
 #pragma GCC unroll 4
     for (int i = end; i < slots; ++i) rank += fill(filled[i]) < own;
     int32_t places[lanes];
-    std::memcpy(places, &rank, sizeof rank);
-    for (int i = j; i < end; ++i) order[-places[i - j]] = i;
+    const Mask ranks = -rank;  // a copy, so that `rank` itself stays in a register
+    std::memcpy(places, &ranks, sizeof ranks);
+    for (int i = j; i < end; ++i) order[places[i - j]] = i;
   }
 }
 
@@ -350,10 +340,11 @@ void follow_links(float* forward, float* backward, float* link, const float* w, 
 
 // One step of one sample: everything from the interface vector to the read vectors.
 void access(const float* xi, const Interface& at, const Record& old, Record& now, float* link,
-            float* scratch, float* reads, const Sizes& s) {
+            float* scratch, float* reads, const Next& next, const Sizes& s) {
   float *filled = scratch, *forward = filled + s.row, *backward = forward + size_t(s.heads) * s.row;
   float* words = backward + size_t(s.heads) * s.row;
 
+  fetch(next.now, next.record_size);
   update_usage(now.usage, filled, old, xi + at.free_gates, s);
   std::memcpy(now.order, old.order, s.slots * sizeof(int));
   if (s.slots <= 128) rank_slots(now.order, filled, s);
@@ -367,7 +358,9 @@ void access(const float* xi, const Interface& at, const Record& old, Record& now
   write_weights(now, old, xi[at.allocation_gate], xi[at.write_gate], s);
   update_memory(now, old, xi + at.erase, xi + at.write_vector, s);
 
+  fetch(next.link, next.link_size);
   follow_links(forward, backward, link, now.write, old.precedence, old.read, s);
+  fetch(next.old, next.record_size);
 
   const float* read_keys = xi + at.read_keys;
   multiply_transposed(now.read_similarity, now.memory, s.word, s.row, read_keys, s.word, s.heads);
@@ -422,107 +415,80 @@ ContentSlopes content_back(float* d, float* pull, const float* weights, const fl
   return {sum(d_strength), sum(d_size)};
 }
 
-template <int heads>
-inline Vec outer(Vec x, const Vec* a, const float* u, const Vec* b, const float* v, int row) {
-  for (int r = 0; r < heads; ++r) x += a[r] * load(u + size_t(r) * row);
-  for (int r = 0; r < heads; ++r) x += b[r] * load(v + size_t(r) * row);
-  return x;
-}
-
-template <int heads>
-inline void add_outer(float* to, const float* a, const float* u, const float* b, const float* v,
-                      int stride, int row) {
-  Vec left[heads], right[heads];
-  for (int r = 0; r < heads; ++r) left[r] = fill(a[r * stride]), right[r] = fill(b[r * stride]);
-  for (int j = 0; j < row; j += lanes)
-    store(to + j, outer<heads>(load(to + j), left, u + j, right, v + j, row));
+// out[i, j] += sum_k left[k, i] right[k, j] for `rows` rows and `vectors` vectors of columns.
+template <int rows, int vectors>
+inline void add_outer(Vec out[rows][vectors], const float* left, int ld, const float* right, int row,
+                      int inner) {
+  for (int k = 0; k < inner; ++k, left += ld, right += row) {
+    Vec x[vectors];
+    for (int v = 0; v < vectors; ++v) x[v] = load(right + v * lanes);
+    for (int r = 0; r < rows; ++r)
+      for (int v = 0; v < vectors; ++v) out[r][v] += left[r] * x[v];
+  }
 }
 
 struct LinkBack {
   float* d_link;
-  const float *old, *w, *p;                    // the link before, write weights, precedence before
-  const float *d_forward, *d_backward, *read;  // [head][slot]; read weights before
-  float *d_write, *d_precedence;               // out
-  float* partial;                              // a vector and ten scalars for every row
+  const float *old, *w, *p;       // the link before, write weights, precedence before
+  const float *left, *right;      // [2 heads][slot]: d_forward and read; read and d_backward
+  float *d_write, *d_precedence;  // added to; out
+  float* partial;                 // a vector for every row
 };
 
-// The scalars of every row side by side: those of the heads, then w and 1 - w.
-template <int heads>
-inline void pack_rows(float* packed, const LinkBack& b, size_t skip, int slots, int row) {
-  const float *d_forward = b.d_forward + skip, *read = b.read + skip, *w = b.w;
-  for (int i = 0; i < slots; ++i, packed += 2 * heads + 2) {
-    for (int r = 0; r < heads; ++r) {
-      packed[r] = d_forward[r * row + i];
-      packed[heads + r] = read[r * row + i];
+// The gradient of a tile of the link from the step after and from both reads, then through the
+// update to the link, write weights and precedence before.
+template <int rows, int vectors>
+inline void link_tile_back(LinkBack b, int i, int j, Vec* d_column, Vec* d_precedence,
+                           const Mask* others, const int row, const int inner) {
+  const size_t first = size_t(i) * row + j;
+  Vec x[rows][vectors];
+  for (int r = 0; r < rows; ++r)
+    for (int v = 0; v < vectors; ++v) x[r][v] = load(b.d_link + first + r * row + v * lanes);
+  add_outer<rows, vectors>(x, b.left + i, row, b.right + j, row, inner);
+  if (i < j + vectors * lanes && j < i + rows)  // the diagonal stays zero
+    for (int r = 0; r < rows; ++r)
+      for (int v = 0; v < vectors; ++v) {
+        const int own = i + r - j - v * lanes;
+        if (own >= 0 && own < lanes) x[r][v] = others[own] ? x[r][v] : Vec{};
+      }
+  for (int r = 0; r < rows; ++r) {
+    const Vec wi = fill(b.w[i + r]);
+    Vec d_row{};
+    for (int v = 0; v < vectors; ++v) {
+      const size_t at = first + r * row + v * lanes;
+      const Vec decay = x[r][v] * load(b.old + at);
+      d_row += x[r][v] * load(b.p + j + v * lanes) - decay;
+      d_column[v] += decay;
+      d_precedence[v] += x[r][v] * wi;
+      store(b.d_link + at, (1.0f - wi - load(b.w + j + v * lanes)) * x[r][v]);
     }
-    packed[2 * heads] = w[i];
-    packed[2 * heads + 1] = 1.0f - w[i];
+    float* partial = b.partial + (i + r) * lanes;
+    store(partial, load(partial) + d_row);
   }
 }
 
-// One vector of columns: their gradient from the step after and from both reads, then through the
-// update. `skip` leads to the first head that is not added yet.
-template <int heads>
-inline void link_columns_back(const LinkBack& b, const float* packed, int j, size_t skip,
-                              const int slots, const int row) {
-  Vec read[heads], back[heads];
-  for (int r = 0; r < heads; ++r) {
-    read[r] = load(b.read + skip + size_t(r) * row + j);
-    back[r] = load(b.d_backward + skip + size_t(r) * row + j);
+template <int vectors>
+inline void link_columns_back(LinkBack b, int j, const Sizes& s) {
+  const int slots = s.slots, row = s.row, inner = 2 * s.heads;
+  Vec d_column[vectors] = {}, d_precedence[vectors] = {};
+  int i = 0;
+  for (; i + 4 <= slots; i += 4)
+    link_tile_back<4, vectors>(b, i, j, d_column, d_precedence, s.others, row, inner);
+  for (; i < slots; ++i)
+    link_tile_back<1, vectors>(b, i, j, d_column, d_precedence, s.others, row, inner);
+  for (int v = 0; v < vectors; ++v) {
+    float* d_write = b.d_write + j + v * lanes;
+    store(d_write, load(d_write) - d_column[v]);
+    store(b.d_precedence + j + v * lanes, d_precedence[v]);
   }
-  const float* old = b.old + j;
-  float *g = b.d_link + j, *partial = b.partial;
-  const Vec wj = load(b.w + j), pj = load(b.p + j);
-  Vec d_column{}, d_precedence{};
-  auto rows = [&](int count, auto diagonal) {
-    for (int k = 0; k < count; ++k) {
-      Vec x = load(g), y = back[0] * packed[heads];
-      for (int r = 0; r < heads; ++r) x += read[r] * packed[r];
-      for (int r = 1; r < heads; ++r) y += back[r] * packed[heads + r];
-      x = diagonal(x + y, k);
-      const Vec decay = x * load(old);
-      store(partial, load(partial) + (x * pj - decay));
-      d_column += decay;
-      d_precedence += x * packed[2 * heads];
-      store(g, (packed[2 * heads + 1] - wj) * x);
-      g += row, old += row, partial += lanes, packed += 2 * heads + 2;
-    }
-  };
-  auto same = [](Vec x, int) { return x; };
-  const int own = slots - j < lanes ? slots - j : lanes;
-  rows(j, same);
-  rows(own, [](Vec x, int k) { x[k] = 0.0f; return x; });
-  rows(slots - j - own, same);
-  store(b.d_write + j, load(b.d_write + j) - d_column);
-  store(b.d_precedence + j, d_precedence);
-}
-
-template <int heads>
-void link_heads_back(const LinkBack& b, size_t skip, const Sizes& s) {
-  const int slots = s.slots, row = s.row;
-  float* packed = b.partial + size_t(row) * lanes;
-  pack_rows<heads>(packed, b, skip, slots, row);
-  for (int j = 0; j < row; j += lanes)
-    link_columns_back<heads>(b, packed, j, skip, slots, row);
 }
 
 void link_back(const LinkBack& b, const Sizes& s) {
-  const int head = (s.heads - 1) / 4 * 4, row = s.row;
-  const size_t last = size_t(head) * row;
-  for (int i = 0; i < row; ++i) store(b.partial + i * lanes, Vec{});
-  for (int r = 0; r < head; r += 4)
-    for (int i = 0; i < s.slots; ++i) {
-      size_t skip = size_t(r) * row;
-      add_outer<4>(b.d_link + size_t(i) * row, b.d_forward + skip + i, b.read + skip,
-                   b.read + skip + i, b.d_backward + skip, row, row);
-    }
-  switch (s.heads - head) {
-    case 1: link_heads_back<1>(b, last, s); break;
-    case 2: link_heads_back<2>(b, last, s); break;
-    case 3: link_heads_back<3>(b, last, s); break;
-    default: link_heads_back<4>(b, last, s);
-  }
-  for (int i = 0; i < row; i += lanes) {
+  for (int i = 0; i < s.row; ++i) store(b.partial + i * lanes, Vec{});
+  int j = 0;
+  for (; j + 2 * lanes <= s.row; j += 2 * lanes) link_columns_back<2>(b, j, s);
+  for (; j < s.row; j += lanes) link_columns_back<1>(b, j, s);
+  for (int i = 0; i < s.row; i += lanes) {
     Vec rows[lanes];
     for (int k = 0; k < lanes; ++k) rows[k] = load(b.partial + (i + k) * lanes);
     store(b.d_write + i, load(b.d_write + i) + sum_each(rows));
@@ -531,56 +497,64 @@ void link_back(const LinkBack& b, const Sizes& s) {
 
 struct MemoryBack {
   float* d_memory;
-  const float *now, *old, *w, *pull;              // memory after and before
+  const float *now, *old, *w, *pull;                // memory after and before
   const float *keys, *d_products, *d_reads, *read;  // [head][word] and [head][slot]
   const float *erase, *vector;
   float *d_write, *d_erase, *d_vector;
+  float* partial;  // two vectors for every word
 };
 
-// Word k of the memory: gradients from look-up and reading, then through erasing and writing.
-template <int heads>
-inline void word_back(const MemoryBack& b, int k, int head, const Sizes& s) {
-  const int row = s.row;
-  const size_t skip = size_t(head) * row;
-  Vec left[heads], right[heads];
-  for (int r = 0; r < heads; ++r) {
-    left[r] = fill(b.keys[(head + r) * s.word + k]);
-    right[r] = fill(b.d_reads[(head + r) * s.word + k]);
+// A tile of the memory's gradient: from look-up and reading, then through erasing and writing.
+template <int rows, int vectors>
+inline void memory_tile_back(MemoryBack b, int k, int j, Vec* d_write, const int word, const int row,
+                             const int heads) {
+  const size_t first = size_t(k) * row + j;
+  Vec x[rows][vectors];
+  for (int r = 0; r < rows; ++r)
+    for (int v = 0; v < vectors; ++v) {
+      const size_t at = first + r * row + v * lanes;
+      x[r][v] = load(b.d_memory + at) + load(b.pull + j + v * lanes) * load(b.now + at);
+    }
+  add_outer<rows, vectors>(x, b.keys + k, word, b.d_products + j, row, heads);
+  add_outer<rows, vectors>(x, b.d_reads + k, word, b.read + j, row, heads);
+  for (int r = 0; r < rows; ++r) {
+    const Vec erase = fill(b.erase[k + r]), vector = fill(b.vector[k + r]);
+    Vec d_erase{}, d_vector{};
+    for (int v = 0; v < vectors; ++v) {
+      const size_t at = first + r * row + v * lanes;
+      const Vec m = load(b.old + at), w = load(b.w + j + v * lanes), written = x[r][v] * w;
+      d_erase -= written * m;
+      d_vector += written;
+      d_write[v] += x[r][v] * (vector - erase * m);
+      store(b.d_memory + at, x[r][v] * (1.0f - w * erase));
+    }
+    float* partial = b.partial + (k + r) * 2 * lanes;
+    store(partial, load(partial) + d_erase);
+    store(partial + lanes, load(partial + lanes) + d_vector);
   }
-  float* g = b.d_memory + size_t(k) * row;
-  const float *now = b.now + size_t(k) * row, *old = b.old + size_t(k) * row;
-  const float *products = b.d_products + skip, *read = b.read + skip;
-  const float *pull = b.pull, *write = b.w;
-  float* d_write = b.d_write;
-  const Vec erase = fill(b.erase[k]), vector = fill(b.vector[k]);
-  Vec d_erase{}, d_vector{};
-  for (int j = 0; j < row; j += lanes) {
-    Vec x = outer<heads>(load(g + j), left, products + j, right, read + j, row);
-    x += load(pull + j) * load(now + j);
-    Vec m = load(old + j), w = load(write + j), written = x * w;
-    d_erase -= written * m;
-    d_vector += written;
-    store(d_write + j, load(d_write + j) + x * (vector - erase * m));
-    store(g + j, x * (1.0f - w * erase));
+}
+
+template <int vectors>
+inline void memory_columns_back(MemoryBack b, int j, const Sizes& s) {
+  const int word = s.word, row = s.row, heads = s.heads;
+  Vec d_write[vectors] = {};
+  int k = 0;
+  for (; k + 4 <= word; k += 4) memory_tile_back<4, vectors>(b, k, j, d_write, word, row, heads);
+  for (; k < word; ++k) memory_tile_back<1, vectors>(b, k, j, d_write, word, row, heads);
+  for (int v = 0; v < vectors; ++v) {
+    float* to = b.d_write + j + v * lanes;
+    store(to, load(to) + d_write[v]);
   }
-  b.d_erase[k] = sum(d_erase);
-  b.d_vector[k] = sum(d_vector);
 }
 
 void memory_back(const MemoryBack& b, const Sizes& s) {
-  const int head = (s.heads - 1) / 4 * 4;
+  for (int k = 0; k < 2 * s.word; ++k) store(b.partial + k * lanes, Vec{});
+  int j = 0;
+  for (; j + 2 * lanes <= s.row; j += 2 * lanes) memory_columns_back<2>(b, j, s);
+  for (; j < s.row; j += lanes) memory_columns_back<1>(b, j, s);
   for (int k = 0; k < s.word; ++k) {
-    for (int r = 0; r < head; r += 4) {
-      size_t skip = size_t(r) * s.row;
-      add_outer<4>(b.d_memory + size_t(k) * s.row, b.keys + r * s.word + k, b.d_products + skip,
-                   b.d_reads + r * s.word + k, b.read + skip, s.word, s.row);
-    }
-    switch (s.heads - head) {
-      case 1: word_back<1>(b, k, head, s); break;
-      case 2: word_back<2>(b, k, head, s); break;
-      case 3: word_back<3>(b, k, head, s); break;
-      default: word_back<4>(b, k, head, s);
-    }
+    b.d_erase[k] = sum(load(b.partial + k * 2 * lanes));
+    b.d_vector[k] = sum(load(b.partial + k * 2 * lanes + lanes));
   }
 }
 
@@ -633,17 +607,20 @@ void usage_back(float* d_usage, float* d_read, float* d_free, const Record& old,
 // vector before its activations, and moves the carried gradients one step back.
 void access_back(float* d, const float* xi, const Interface& at, const Record& old,
                  const Record& now, float* link, const float* old_link, Carried carried,
-                 float* d_link, const float* d_reads, float* scratch, const Sizes& s) {
+                 float* d_link, const float* d_reads, float* scratch, const Next& next,
+                 const Sizes& s) {
   const size_t heads_row = size_t(s.heads) * s.row;
   auto take = [&](size_t count) { float* p = scratch; scratch += count; return p; };
   float *filled = take(s.row), *products = take(s.row), *d_write = take(s.row);
   float *d_precedence = take(s.row), *d_allocation = take(s.row);
   float *pull = take(s.row), *d_write_content = take(s.row);
-  float *d_read = take(heads_row), *d_forward = take(heads_row), *d_backward = take(heads_row);
+  float *d_read = take(heads_row), *d_forward = take(heads_row), *old_read = take(heads_row);
+  float* d_backward = take(heads_row);  // behind the two before
   float *d_content = take(heads_row), *by_forward = take(heads_row), *by_backward = take(heads_row);
-  float *partial = take(size_t(s.row) * (lanes + 10));
+  float *partial = take(size_t(s.row > 2 * s.word ? s.row : 2 * s.word) * lanes);
   float *words = take(s.words), *d_erase = take(s.words), *d_vector = take(s.words);
 
+  fetch(next.link, next.link_size);
   // Read vectors and read weights. The link after the write is cheaper to make than to fetch.
   update_link(link, old_link, now.write, old.precedence, 0, s.slots, s.row);
   multiply_transposed(d_read, now.memory, s.word, s.row, d_reads, s.word, s.heads);
@@ -671,6 +648,7 @@ void access_back(float* d, const float* xi, const Interface& at, const Record& o
       store(carried.read + row + j,
             mode[0] * load(by_backward + row + j) + mode[1] * load(by_forward + row + j));
     }
+    fetch(next.old, next.record_size, r, s.heads);
     // Content look-up of the read key.
     const float* key = xi + at.read_keys + r * s.word;
     float size = key_norm(key, s.word), strength = xi[at.read_strengths + r];
@@ -684,11 +662,15 @@ void access_back(float* d, const float* xi, const Interface& at, const Record& o
   }
 
   memory_back({carried.memory, now.memory, old.memory, now.write, pull, xi + at.read_keys, d_content,
-               d_reads, now.read, xi + at.erase,
-               xi + at.write_vector, d_write, d_erase, d_vector}, s);
-  link_back({d_link, old_link, now.write, old.precedence, d_forward, d_backward, old.read, d_write,
-             d_precedence, partial}, s);
+               d_reads, now.read, xi + at.erase, xi + at.write_vector, d_write, d_erase, d_vector,
+               partial}, s);
+  fetch(next.d_link, next.link_size);
+  std::memcpy(old_read, old.read, heads_row * sizeof(float));
+  link_back({d_link, old_link, now.write, old.precedence, d_forward, old_read, d_write, d_precedence,
+             partial}, s);
 
+  fetch(next.now, next.record_size);
+  fetch(next.carried, next.carried_size);
   // Precedence, then all that the write weights feed.
   Vec written{}, leaves{};
   for (int j = 0; j < s.row; j += lanes) {
@@ -839,13 +821,24 @@ struct Unroll {
   const Layout layout;
   const Sizes sizes;
   const Interface at;
-  const Product product;
   const int b, X, Y, H, RW, K, G;
+  const int control_row, gates_row, hidden_row, d_interface_row;
 
   Unroll(const Job& job, const Group& group)
       : job(job), group(group), s(job.shape), layout(s, lanes), sizes(s, layout), at(s),
-        product{job.sgemm}, b(group.samples), X(s.inputs), Y(s.outputs), H(s.hidden), RW(s.reads()),
-        K(s.control()), G(s.gates()) {}
+        b(group.samples), X(s.inputs), Y(s.outputs), H(s.hidden), RW(s.reads()), K(s.control()),
+        G(s.gates()), control_row(stride(K)), gates_row(stride(G)), hidden_row(stride(H)),
+        d_interface_row(stride(at.size)) {}
+
+  // out (+)= x weight^T, and out (+)= x weight for its gradient
+  void apply(Parameter p, float* out, int ldo, const float* x, int ldx, int rows, int inner,
+             int columns, bool add = false) const {
+    multiply_packed(out, ldo, x, ldx, job.apply[p], rows, inner, columns, add);
+  }
+  void back(Parameter p, float* out, int ldo, const float* x, int ldx, int rows, int inner,
+            int columns, bool add = false) const {
+    multiply_packed(out, ldo, x, ldx, job.back[p], rows, inner, columns, add);
+  }
 
   const float* parameter(Parameter p) const { return job.parameters[p]; }
   bool recurrent() const { return s.controller != Controller::feed_forward; }
@@ -853,12 +846,12 @@ struct Unroll {
   // Buffers at step t; `state` ones also have the step before the first (t = 0 is the start).
   size_t step(int t) const { return s.keep ? size_t(t) * b : 0; }
   size_t state(int t) const { return size_t(s.keep ? t : t % 2) * b; }
-  float* control(int t) const { return group.control + state(t) * K; }
+  float* control(int t) const { return group.control + state(t) * control_row; }
   float* carry(int t) const { return group.carry + state(t) * H; }
-  float* gates(int t) const { return group.gates + step(t) * G; }
+  float* gates(int t) const { return group.gates + step(t) * gates_row; }
   float* cell(int t) const { return group.cell + step(t) * H; }
   float* squashed(int t) const { return group.squashed + step(t) * H; }
-  float* hidden(int t) const { return group.hidden + step(t) * H; }
+  float* hidden(int t) const { return group.hidden + step(t) * hidden_row; }
   float* interface(int t) const { return group.interface + step(t) * at.row; }
   float* output(int t) const { return group.output + step(t) * Y; }
   Record record(int t, int i) const {
@@ -870,17 +863,20 @@ struct Unroll {
   }
   size_t sample(int t) const { return size_t(t) * s.batch + group.first; }
 
-  // Ask for the next sample's link while this one's is at work.
-  void expect(const float* matrix) const {
-    if (layout.link > 16384) return;
-    for (size_t k = 0; k < layout.link; k += 16) __builtin_prefetch(matrix + k, 1, 2);
+  // What sample i needs at step t, for `access` or, with the link before, for its gradient.
+  Next next(int t, int i, const float* link) const {
+    if (i == b) return {};
+    const Scratch& c = job.scratch;
+    return {link, c.d_link + i * layout.link, group.record + (state(t) + i) * layout.record,
+            group.record + (state(t + 1) + i) * layout.record, c.d_access + i * layout.d_access,
+            layout.link, layout.record, layout.d_access};
   }
 
   // ---- forward
 
   void begin() const {
     for (int i = 0; i < b; ++i) {
-      float* row = control(0) + size_t(i) * K;
+      float* row = control(0) + size_t(i) * control_row;
       std::memset(row + X, 0, RW * sizeof(float));
       if (recurrent()) {
         bool h = s.controller == Controller::lstm;
@@ -893,13 +889,13 @@ struct Unroll {
   }
 
   void run_lstm(int t) const {
-    product.apply(gates(t), G, control(t), K, parameter(weight_1), K, b, G, K, 0.0f);
+    apply(weight_1, gates(t), gates_row, control(t), control_row, b, K, G);
     for (int i = 0; i < b; ++i) {
       size_t at = size_t(i) * H;
-      float *h = hidden(t) + at, *c = carry(t + 1) + at;
-      lstm_row({gates(t) + size_t(i) * G, cell(t) + at, squashed(t) + at, h, c, carry(t) + at},
+      float *h = hidden(t) + size_t(i) * hidden_row, *c = carry(t + 1) + at;
+      lstm_row({gates(t) + size_t(i) * gates_row, cell(t) + at, squashed(t) + at, h, c, carry(t) + at},
                parameter(bias_1), s);
-      std::memcpy(control(t + 1) + size_t(i) * K + X + RW,
+      std::memcpy(control(t + 1) + size_t(i) * control_row + X + RW,
                   s.controller == Controller::lstm ? h : c, H * sizeof(float));
       std::memcpy(job.results.cell_states + (sample(t) + i) * H, c, H * sizeof(float));
     }
@@ -908,13 +904,13 @@ struct Unroll {
   // The three layers stand side by side in `gates`.
   void run_feed_forward(int t) const {
     float* layers = gates(t);
-    product.apply(layers, G, control(t), K, parameter(weight_1), K, b, H, K, 0.0f);
+    apply(weight_1, layers, gates_row, control(t), control_row, b, K, H);
     tanh_layer(layers, parameter(bias_1));
-    product.apply(layers + H, G, layers, G, parameter(weight_2), H, b, H, H, 0.0f);
+    apply(weight_2, layers + H, gates_row, layers, gates_row, b, H, H);
     tanh_layer(layers + H, parameter(bias_2));
-    product.apply(layers + 2 * H, G, layers + H, G, parameter(weight_3), H, b, H, H, 0.0f);
+    apply(weight_3, layers + 2 * H, gates_row, layers + H, gates_row, b, H, H);
     for (int i = 0; i < b; ++i) {
-      float *x = layers + 2 * H + size_t(i) * G, *h = hidden(t) + size_t(i) * H;
+      float *x = layers + 2 * H + size_t(i) * gates_row, *h = hidden(t) + size_t(i) * hidden_row;
       over_row(H, [&](int k, auto get, auto put) {
         Vec raw = get(x + k) + get(parameter(bias_3) + k);
         put(x + k, raw);
@@ -925,7 +921,7 @@ struct Unroll {
 
   void tanh_layer(float* layer, const float* bias) const {
     for (int i = 0; i < b; ++i) {
-      float* x = layer + size_t(i) * G;
+      float* x = layer + size_t(i) * gates_row;
       over_row(H, [&](int k, auto get, auto put) {
         put(x + k, hyperbolic_tangent(get(x + k) + get(bias + k)));
       });
@@ -935,9 +931,8 @@ struct Unroll {
   // Outputs of `count` steps from t; read vectors stand in the next step's control row.
   void run_output(int t, int count) const {
     int rows = count * b;
-    product.apply(output(t), Y, hidden(t), H, parameter(output_weight), H, rows, Y, H, 0.0f);
-    product.apply(output(t), Y, control(t + 1) + X, K, parameter(readout_weight), RW, rows, Y, RW,
-                  1.0f);
+    apply(output_weight, output(t), Y, hidden(t), hidden_row, rows, H, Y);
+    apply(readout_weight, output(t), Y, control(t + 1) + X, control_row, rows, RW, Y, true);
     for (int n = 0; n < count; ++n) {
       for (int i = 0; i < b; ++i) {
         float* y = output(t + n) + size_t(i) * Y;
@@ -967,20 +962,18 @@ struct Unroll {
     begin();
     for (int t = 0; t < s.steps; ++t) {
       for (int i = 0; i < b; ++i)
-        std::memcpy(control(t) + size_t(i) * K, job.inputs + (sample(t) + i) * X, X * sizeof(float));
+        std::memcpy(control(t) + size_t(i) * control_row, job.inputs + (sample(t) + i) * X, X * sizeof(float));
       if (recurrent()) run_lstm(t);
       else run_feed_forward(t);
-      product.apply(interface(t), at.row, hidden(t), H, parameter(interface_weight), H, b, at.size,
-                    H, 0.0f);
+      apply(interface_weight, interface(t), at.row, hidden(t), hidden_row, b, H, at.size);
       const int done = t + 1;
       const bool keep_link = s.keep && done % s.segment == 0 && done < s.steps;
       for (int i = 0; i < b; ++i) {
-        if (i + 1 < b) expect(link(i + 1));
         float* xi = interface(t) + size_t(i) * at.row;
         activate_interface(xi, parameter(interface_bias), at, sizes);
         Record now = record(done, i);
         access(xi, at, record(t, i), now, link(i), job.scratch.access,
-               control(done) + size_t(i) * K + X, sizes);
+               control(done) + size_t(i) * control_row + X, next(t, i + 1, link(i + 1)), sizes);
         if (keep_link)
           std::memcpy(kept_link(done / s.segment - 1, i), link(i), layout.link * sizeof(float));
         log_weights(t, i);
@@ -1019,8 +1012,8 @@ struct Unroll {
           put(c.d_output + row * Y + k, get(cotangent + k) * clip_slope(get(y + k), s.clip));
         });
       }
-    product.back(c.d_hidden, H, c.d_output, Y, parameter(output_weight), H, rows, H, Y, 0.0f);
-    product.back(c.d_reads, RW, c.d_output, Y, parameter(readout_weight), RW, rows, RW, Y, 0.0f);
+    back(output_weight, c.d_hidden, H, c.d_output, Y, rows, Y, H);
+    back(readout_weight, c.d_reads, RW, c.d_output, Y, rows, Y, RW);
     std::memset(c.d_cell, 0, size_t(b) * H * sizeof(float));
     std::memset(c.d_access, 0, b * layout.d_access * sizeof(float));
     std::memset(c.link, 0, layout.link * sizeof(float));
@@ -1030,16 +1023,12 @@ struct Unroll {
   void memory_step_back(int t, int first) const {
     const Scratch& c = job.scratch;
     for (int i = 0; i < b; ++i) {
-      if (i + 1 < b) {
-        expect(c.d_link + (i + 1) * layout.link);
-        expect(link_at(t, first, i + 1));
-      }
       const size_t row = size_t(t) * b + i;
-      float* d = c.d_interface + row * at.size;
+      float* d = c.d_interface + row * d_interface_row;
       access_back(d, interface(t) + size_t(i) * at.row, at, record(t, i), record(t + 1, i),
                   c.link, link_at(t, first, i),
                   Carried(c.d_access + i * layout.d_access, sizes), c.d_link + i * layout.link,
-                  c.d_reads + row * RW, c.access, sizes);
+                  c.d_reads + row * RW, c.access, next(t, i + 1, link_at(t, first, i + 1)), sizes);
     }
   }
 
@@ -1054,41 +1043,41 @@ struct Unroll {
   // Gradients of the control row, from the reads on.
   void lstm_step_back(int t) const {
     const Scratch& c = job.scratch;
-    float* d_gates = c.d_gates + size_t(t) * b * G;
-    add_cell_cotangents(t);
+    float* d_gates = c.d_gates + size_t(t) * b * gates_row;
+    if (job.cell_cotangents) add_cell_cotangents(t);
     for (int i = 0; i < b; ++i) {
       size_t at = size_t(i) * H;
-      lstm_row_back(d_gates + size_t(i) * G, c.d_cell + at,
+      lstm_row_back(d_gates + size_t(i) * gates_row, c.d_cell + at,
                     c.d_hidden + size_t(t) * b * H + at,
-                    {gates(t) + size_t(i) * G, cell(t) + at, squashed(t) + at, nullptr, nullptr,
+                    {gates(t) + size_t(i) * gates_row, cell(t) + at, squashed(t) + at, nullptr, nullptr,
                      carry(t) + at},
                     s);
     }
-    product.back(c.d_control, RW + H, d_gates, G, parameter(weight_1) + X, K, b, RW + H, G, 0.0f);
+    back(weight_1, c.d_control, RW + H, d_gates, gates_row, b, G, RW + H);
   }
 
   void feed_forward_step_back(int t) const {
     const Scratch& c = job.scratch;
-    float *d = c.d_gates + size_t(t) * b * G, *layers = gates(t);
+    float *d = c.d_gates + size_t(t) * b * gates_row, *layers = gates(t);
     for (int i = 0; i < b; ++i) {
-      const float* raw = layers + size_t(i) * G + 2 * H;
+      const float* raw = layers + size_t(i) * gates_row + 2 * H;
       const float* dh = c.d_hidden + (size_t(t) * b + i) * H;
-      float* to = d + size_t(i) * G + 2 * H;
+      float* to = d + size_t(i) * gates_row + 2 * H;
       over_row(H, [&](int k, auto get, auto put) {
         put(to + k, get(dh + k) * clip_slope(get(raw + k), s.clip));
       });
     }
-    product.back(d + H, G, d + 2 * H, G, parameter(weight_3), H, b, H, H, 0.0f);
+    back(weight_3, d + H, gates_row, d + 2 * H, gates_row, b, H, H);
     tanh_layer_back(d + H, layers + H);
-    product.back(d, G, d + H, G, parameter(weight_2), H, b, H, H, 0.0f);
+    back(weight_2, d, gates_row, d + H, gates_row, b, H, H);
     tanh_layer_back(d, layers);
-    product.back(c.d_control, RW, d, G, parameter(weight_1) + X, K, b, RW, H, 0.0f);
+    back(weight_1, c.d_control, RW, d, gates_row, b, H, RW);
   }
 
   void tanh_layer_back(float* d, const float* layer) const {
     for (int i = 0; i < b; ++i) {
-      float* x = d + size_t(i) * G;
-      const float* y = layer + size_t(i) * G;
+      float* x = d + size_t(i) * gates_row;
+      const float* y = layer + size_t(i) * gates_row;
       over_row(H, [&](int k, auto get, auto put) {
         Vec value = get(y + k);
         put(x + k, get(x + k) * (1.0f - value * value));
@@ -1122,18 +1111,19 @@ struct Unroll {
     float* const* to = job.gradients;
     const int rows = s.steps * b;
     const int G1 = recurrent() ? G : H;
-    product.collect(to[weight_1], c.d_gates, G, G1, group.control, K, K, rows);
-    add_columns(to[bias_1], c.d_gates, G, G1, rows);
+    collect(to[weight_1], c.d_gates, gates_row, G1, group.control, control_row, K, rows);
+    add_columns(to[bias_1], c.d_gates, gates_row, G1, rows);
     if (!recurrent()) {
-      product.collect(to[weight_2], c.d_gates + H, G, H, group.gates, G, H, rows);
-      add_columns(to[bias_2], c.d_gates + H, G, H, rows);
-      product.collect(to[weight_3], c.d_gates + 2 * H, G, H, group.gates + H, G, H, rows);
-      add_columns(to[bias_3], c.d_gates + 2 * H, G, H, rows);
+      collect(to[weight_2], c.d_gates + H, gates_row, H, group.gates, gates_row, H, rows);
+      add_columns(to[bias_2], c.d_gates + H, gates_row, H, rows);
+      collect(to[weight_3], c.d_gates + 2 * H, gates_row, H, group.gates + H, gates_row, H, rows);
+      add_columns(to[bias_3], c.d_gates + 2 * H, gates_row, H, rows);
     }
-    product.collect(to[interface_weight], c.d_interface, at.size, at.size, group.hidden, H, H, rows);
-    add_columns(to[interface_bias], c.d_interface, at.size, at.size, rows);
-    product.collect(to[output_weight], c.d_output, Y, Y, group.hidden, H, H, rows);
-    product.collect(to[readout_weight], c.d_output, Y, Y, control(1) + X, K, RW, rows);
+    collect(to[interface_weight], c.d_interface, d_interface_row, at.size, group.hidden, hidden_row,
+            H, rows);
+    add_columns(to[interface_bias], c.d_interface, d_interface_row, at.size, rows);
+    collect(to[output_weight], c.d_output, Y, Y, group.hidden, hidden_row, H, rows);
+    collect(to[readout_weight], c.d_output, Y, Y, control(1) + X, control_row, RW, rows);
     add_columns(to[output_bias], c.d_output, Y, Y, rows);
   }
 
@@ -1145,8 +1135,8 @@ struct Unroll {
       rebuild_links(first, end);
       for (int t = end - 1; t >= first; --t) {
         memory_step_back(t, first);
-        product.back(c.d_hidden + size_t(t) * b * H, H, c.d_interface + size_t(t) * b * at.size,
-                     at.size, parameter(interface_weight), H, b, H, at.size, 1.0f);
+        back(interface_weight, c.d_hidden + size_t(t) * b * H, H,
+             c.d_interface + size_t(t) * b * d_interface_row, d_interface_row, b, at.size, H, true);
         if (recurrent()) lstm_step_back(t);
         else feed_forward_step_back(t);
         pass_control_back(t);
@@ -1157,9 +1147,9 @@ struct Unroll {
 };
 
 bool runs_here() {
-#if CDNC_LANES == 16
+#if defined(__AVX512F__)
   return __builtin_cpu_supports("avx512f");
-#elif CDNC_LANES == 8
+#elif defined(__AVX2__)
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 #else
   return true;
@@ -1175,6 +1165,7 @@ const Level CDNC_JOIN(level_, CDNC_LEVEL) = {
     CDNC_LEVEL_NAME,
     runs_here,
     lanes,
+    pack,
     [](const Job& job, const Group& group) { Unroll(job, group).forward(); },
     [](const Job& job, const Group& group) { Unroll(job, group).backward(); },
 };

@@ -13,7 +13,6 @@ from jaxtyping import Float
 from constrained_dnc.errors import BadSetting, require_whole
 from constrained_dnc.model.controllers import FeedForward, Lstm, PeepholeLstm
 from constrained_dnc.model.dnc import DNC
-from constrained_dnc.model.fused import blas
 
 _why_missing: str | None = None
 try:
@@ -56,7 +55,7 @@ class FusedUnroll:
         if _why_missing:
             raise BadSetting("backend", "fused", f"pure ({_why_missing})")
         with _refusals():
-            self._kernel = _kernel.Kernel(blas.sgemm, threads, simd)
+            self._kernel = _kernel.Kernel(threads, simd)
         self._kept: DNC | None = None
 
     @property
@@ -87,7 +86,7 @@ class FusedUnroll:
         settings = _settings(dnc)
         parameters = {name: np.asarray(leaf) for name, leaf in _named_leaves(dnc)}
         values = np.ascontiguousarray(inputs, np.float32)
-        with blas.one_thread(), _refusals():
+        with _refusals():
             run = self._kernel.forward(
                 settings, parameters, values, int(memory_size), keep, weights
             )
@@ -97,14 +96,15 @@ class FusedUnroll:
     def backward(
         self,
         output_cotangents: Any,  # (time, batch, outputs), checked by the kernel
-        cell_cotangents: Any,  # (time, batch, cell)
+        cell_cotangents: Any,  # (time, batch, cell), or None for a loss that does not see them
     ) -> DNC:
         """The gradient of every parameter, as a DNC of NumPy arrays, after one kept forward."""
         refuse_traced(output_cotangents, cell_cotangents)
         dnc = self._kept
-        with blas.one_thread(), _refusals():
+        with _refusals():
             gradients = self._kernel.backward(
-                np.ascontiguousarray(output_cotangents), np.ascontiguousarray(cell_cotangents)
+                np.ascontiguousarray(output_cotangents),
+                None if cell_cotangents is None else np.ascontiguousarray(cell_cotangents),
             )
         self._kept = None
         assert dnc is not None  # the kernel has refused otherwise

@@ -88,12 +88,12 @@ Group cut_group(Cut& cut, const Shape& s, const Layout& layout, int first, int s
   Group g{};
   g.first = first;
   g.samples = samples;
-  g.control = cut(states * b * s.control());
-  g.gates = cut(steps * b * s.gates());
+  g.control = cut(states * b * stride(s.control()));
+  g.gates = cut(steps * b * stride(s.gates()));
   g.carry = cut(states * b * s.hidden);
   g.cell = cut(steps * b * s.hidden);
   g.squashed = cut(steps * b * s.hidden);
-  g.hidden = cut(steps * b * s.hidden);
+  g.hidden = cut(steps * b * stride(s.hidden));
   g.interface = cut(steps * b * Interface(s).row);
   g.output = cut(steps * b * s.outputs);
   g.record = cut(states * b * layout.record);
@@ -109,8 +109,8 @@ Scratch cut_scratch(Cut& cut, const Shape& s, const Layout& layout, int samples)
   c.d_output = cut(rows * s.outputs);
   c.d_hidden = cut(rows * s.hidden);
   c.d_reads = cut(rows * s.reads());
-  c.d_gates = s.controller == Controller::feed_forward ? cut(rows * s.gates()) : nullptr;
-  c.d_interface = cut(rows * Interface(s).size);
+  c.d_gates = s.controller == Controller::feed_forward ? cut(rows * stride(s.gates())) : nullptr;
+  c.d_interface = cut(rows * stride(Interface(s).size));
   c.d_control = cut(b * (s.reads() + s.state()));
   c.d_cell = cut(b * s.hidden);
   c.d_access = cut(b * layout.d_access);
@@ -138,13 +138,10 @@ struct FlushTiny {
 
 }  // namespace
 
-Workspace::Workspace(Sgemm sgemm, int threads, const Level& level)
-    : level_(level), threads_(threads) {
-  job_.sgemm = sgemm;
-}
+Workspace::Workspace(int threads, const Level& level) : level_(level), threads_(threads) {}
 
 size_t Workspace::bytes() const {
-  size_t total = 0;
+  size_t total = apply_.bytes() + back_.bytes();
   for (const Share& share : shares_) total += share.block.bytes() + share.partial.bytes();
   return total;
 }
@@ -174,6 +171,28 @@ void Workspace::plan_share(Share& share) {
   };
   const size_t floats = cut_all(nullptr);
   cut_all(share.block.reserve(floats));
+}
+
+// The weights as the products read them: transposed to apply them, as they are for the gradient,
+// which the inputs do not need.
+void Workspace::pack(Block& block, float** packed, bool transposed) {
+  auto each_weight = [&](auto f) {
+    size_t used = 0;
+    for (const ParameterShape& p : parameter_shapes(job_.shape)) {
+      if (!p.columns) continue;
+      const int skip = !transposed && p.which == weight_1 ? job_.shape.inputs : 0;
+      const int inner = transposed ? p.columns : p.rows;
+      const int columns = transposed ? p.rows : p.columns - skip;
+      f(p, skip, inner, columns, used);
+      used += size_t(inner) * round_up(columns, panel_vectors * level_.lanes);
+    }
+    return used;
+  };
+  float* base = block.reserve(each_weight([](auto&&...) {}));
+  each_weight([&](const ParameterShape& p, int skip, int inner, int columns, size_t used) {
+    packed[p.which] = base + used;
+    level_.pack(base + used, job_.parameters[p.which] + skip, p.columns, inner, columns, transposed);
+  });
 }
 
 void Workspace::plan() {
@@ -209,6 +228,7 @@ void Workspace::forward(Shape shape, const float* const* parameters, const float
   job_.results = results;
   std::copy_n(parameters, int(parameter_count), job_.parameters);
   plan();
+  pack(apply_, job_.apply, true);
   each_share([&](Share& share, size_t) {
     Job job = job_;
     job.scratch = share.scratch;
@@ -226,6 +246,7 @@ void Workspace::backward(const float* output_cotangents, const float* cell_cotan
   size_t total = 0;
   for (const ParameterShape& shape : shapes) total += shape.size();
   for (size_t k = 1; k < shares_.size(); ++k) shares_[k].partial.reserve(total);
+  pack(back_, job_.back, false);
 
   each_share([&](Share& share, size_t k) {
     Job job = job_;

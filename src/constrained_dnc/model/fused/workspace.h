@@ -35,7 +35,7 @@ class Block {  // of aligned memory that only grows
 
 class Workspace {
  public:
-  Workspace(Sgemm sgemm, int threads, const Level& level);
+  Workspace(int threads, const Level& level);
 
   // Fills `results`. With shape.keep, `parameters` and `inputs` must live until the gradient.
   void forward(Shape shape, const float* const* parameters, const float* inputs, Results results);
@@ -60,12 +60,14 @@ class Workspace {
   };
   void plan();
   void plan_share(Share& share);
+  void pack(Block& block, float** packed, bool transposed);
   template <class F>
   void each_share(F f);
 
   const Level& level_;
   const int threads_;
   std::vector<Share> shares_;
+  Block apply_, back_;  // packed weights
   Job job_{};
   bool kept_ = false;
 };
