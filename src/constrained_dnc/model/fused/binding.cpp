@@ -114,7 +114,6 @@ class Kernel {
                     size_t memory_size, bool keep, bool weights) {
     const std::unique_lock<std::mutex> alone = enter();
     workspace_.forget();
-    owners_.clear();
     const Shape shape = shape_of(settings, parameters, inputs, memory_size, keep);
     const float* values[parameter_count] = {};
     std::vector<Array> owners;
@@ -135,7 +134,6 @@ class Kernel {
       nb::gil_scoped_release release;
       workspace_.forward(shape, values, x, results);
     }
-    if (keep) owners_ = std::move(owners);
     return nb::make_tuple(outputs, cell_states, read, write);
   }
 
@@ -162,7 +160,6 @@ class Kernel {
       nb::gil_scoped_release release;
       workspace_.backward(d_outputs, d_cells, to);
     }
-    owners_.clear();
     return gradients;
   }
 
@@ -204,7 +201,6 @@ class Kernel {
   }
 
   Workspace workspace_;
-  std::vector<Array> owners_;  // of the arrays that the gradient reads again
   std::mutex busy_;
 };
 

@@ -34,7 +34,7 @@ struct Shape {
 
 CDNC_INLINE int round_up(int size, int step) { return (size + step - 1) / step * step; }
 
-// Floats from row to row of what the products read: whole vectors, and an odd number of cache
+// Floats from row to row of what products read and write: whole vectors, and an odd number of cache
 // lines, so that the rows do not fall into the same places of the cache.
 CDNC_INLINE int stride(int columns) { return ((columns + 15) / 16 | 1) * 16; }
 
@@ -96,12 +96,11 @@ struct Level {
   const char* name;
   bool (*available)();
   int lanes;
-  void (*pack)(float* packed, const float* weight, int ld, int inner, int columns, bool transposed);
   void (*forward)(const Job&, const Group&);
   void (*backward)(const Job&, const Group&);
 };
 
-constexpr int panel_vectors = 2;  // columns of a packed weight that stand together
+constexpr int panel_vectors = 2;  // of columns that stand together in a packed weight
 
 // Sizes in floats; rows over slots are padded to whole vectors, and so is the number of rows.
 struct Layout {
@@ -113,8 +112,9 @@ struct Layout {
     size_t row = slots;
     record = row * (8 + 3 * s.heads + word);
     link = row * row;
-    scratch = row * (7 + 7 * s.heads + lanes) + size_t(word) * (3 + 2 * lanes);
-    d_access = row * (2 + s.heads + word);
+    const size_t partial = size_t(slots > 2 * s.word ? slots : 2 * s.word) * lanes;
+    scratch = row * (7 + 7 * s.heads) + partial + 3 * size_t(word);
+    d_access = row * (2 + s.heads + s.word);
   }
 };
 

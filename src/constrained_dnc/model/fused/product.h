@@ -11,6 +11,7 @@ namespace {
 
 constexpr int tile_rows = 6;
 constexpr int panel = cdnc::panel_vectors * lanes;
+static_assert(cdnc::panel_vectors == 2, "the tiles below have one or two vectors of columns");
 
 // The left factor, read by rows: its element (row, k).
 struct Rows {
@@ -78,53 +79,35 @@ void panel_product(float* out, int ldo, int rows, Left left, const float* right,
   }
 }
 
+// The columns from `first` on, one panel of them.
 template <class Left>
-inline void panel_product(float* out, int ldo, int rows, Left left, const float* right, int ldr,
-                          int inner, int columns, bool add) {
-  if (columns > lanes)
-    panel_product<2>(out, ldo, rows, left, right, ldr, inner, columns, add);
+inline void multiply_panel(float* out, int ldo, int rows, Left left, const float* right, int ldr,
+                           int inner, int columns, int first, bool add) {
+  const int width = columns - first;
+  if (width > lanes)
+    panel_product<2>(out + first, ldo, rows, left, right, ldr, inner, width, add);
   else
-    panel_product<1>(out, ldo, rows, left, right, ldr, inner, columns, add);
-}
-
-inline int panel_width(int columns, int first) {
-  return columns - first < panel ? columns - first : panel;
-}
-
-// The weight, or its transpose, as [panel][inner][column]; the last panel is filled up with zeros.
-void pack(float* packed, const float* weight, int ld, int inner, int columns, bool transposed) {
-  for (int first = 0; first < columns; first += panel, packed += size_t(panel) * inner) {
-    const int count = panel_width(columns, first);
-    if (count < panel) std::memset(packed, 0, sizeof(float) * panel * inner);
-    if (transposed)
-      for (int j = 0; j < count; ++j)
-        for (int k = 0; k < inner; ++k)
-          packed[size_t(k) * panel + j] = weight[size_t(first + j) * ld + k];
-    else
-      for (int k = 0; k < inner; ++k)
-        std::memcpy(packed + size_t(k) * panel, weight + size_t(k) * ld + first,
-                    sizeof(float) * count);
-  }
+    panel_product<1>(out + first, ldo, rows, left, right, ldr, inner, width, add);
 }
 
 // out (+)= x packed
 void multiply_packed(float* out, int ldo, const float* x, int ldx, const float* packed, int rows,
                      int inner, int columns, bool add = false) {
   for (int first = 0; first < columns; first += panel)
-    panel_product(out + first, ldo, rows, Rows{x, ldx}, packed + size_t(first) * inner, panel, inner,
-                  panel_width(columns, first), add);
+    multiply_panel(out, ldo, rows, Rows{x, ldx}, packed + size_t(first) * inner, panel, inner,
+                   columns, first, add);
 }
 
-// gradient += d^T x, summed over samples and steps. Rows of x are padded to whole vectors; a block
-// of them stays in the first-level cache.
+// gradient += d^T x, summed over samples and steps, in blocks that stay in the first-level cache.
+// Up to a vector behind the columns of x is read, and dropped.
 void collect(float* gradient, const float* d, int ldd, int rows, const float* x, int ldx,
              int columns, int samples) {
   constexpr int block = 128;
   for (int n = 0; n < samples; n += block) {
     const int count = samples - n < block ? samples - n : block;
     for (int first = 0; first < columns; first += panel)
-      panel_product(gradient + first, columns, rows, Transposed{d + size_t(n) * ldd, ldd},
-                    x + size_t(n) * ldx + first, ldx, count, panel_width(columns, first), true);
+      multiply_panel(gradient, columns, rows, Transposed{d + size_t(n) * ldd, ldd},
+                     x + size_t(n) * ldx + first, ldx, count, columns, first, true);
   }
 }
 

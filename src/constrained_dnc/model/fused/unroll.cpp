@@ -150,7 +150,7 @@ struct Record {
 // What the next sample works on. It is asked for in parts, in between the parts of this one's work:
 // all at once would hold up the loads of this one.
 struct Next {
-  const float *link, *d_link, *old, *now, *carried;  // all null when there is no next one
+  const float *link, *old, *now, *d_link, *carried;  // null when there is no next one
   size_t link_size, record_size, carried_size;
 };
 
@@ -158,7 +158,8 @@ struct Next {
 CDNC_INLINE void fetch(const float* from, size_t count, int part = 0, int parts = 1) {
   if (!from || count > 16384) return;  // long rows are streams that the processor sees by itself
   const size_t end = count * (part + 1) / parts;
-  for (size_t k = count * part / parts / 16 * 16; k < end; k += 16) __builtin_prefetch(from + k, 1, 2);
+  for (size_t k = count * part / parts / 16 * 16; k < end; k += 16)
+    __builtin_prefetch(from + k, 1, 2);
 }
 
 void start(Record now, const Sizes& s, size_t size) {
@@ -822,13 +823,12 @@ struct Unroll {
   const Sizes sizes;
   const Interface at;
   const int b, X, Y, H, RW, K, G;
-  const int control_row, gates_row, hidden_row, d_interface_row;
+  const int control_row, gates_row, hidden_row;
 
   Unroll(const Job& job, const Group& group)
       : job(job), group(group), s(job.shape), layout(s, lanes), sizes(s, layout), at(s),
         b(group.samples), X(s.inputs), Y(s.outputs), H(s.hidden), RW(s.reads()), K(s.control()),
-        G(s.gates()), control_row(stride(K)), gates_row(stride(G)), hidden_row(stride(H)),
-        d_interface_row(stride(at.size)) {}
+        G(s.gates()), control_row(stride(K)), gates_row(stride(G)), hidden_row(stride(H)) {}
 
   // out (+)= x weight^T, and out (+)= x weight for its gradient
   void apply(Parameter p, float* out, int ldo, const float* x, int ldx, int rows, int inner,
@@ -863,13 +863,24 @@ struct Unroll {
   }
   size_t sample(int t) const { return size_t(t) * s.batch + group.first; }
 
-  // What sample i needs at step t, for `access` or, with the link before, for its gradient.
-  Next next(int t, int i, const float* link) const {
+  // What sample i works on at step t.
+  Next next(int t, int i) const {
     if (i == b) return {};
-    const Scratch& c = job.scratch;
-    return {link, c.d_link + i * layout.link, group.record + (state(t) + i) * layout.record,
-            group.record + (state(t + 1) + i) * layout.record, c.d_access + i * layout.d_access,
-            layout.link, layout.record, layout.d_access};
+    Next next{};
+    next.link = link(i);
+    next.old = group.record + (state(t) + i) * layout.record;
+    next.now = group.record + (state(t + 1) + i) * layout.record;
+    next.link_size = layout.link, next.record_size = layout.record;
+    return next;
+  }
+  Next next_back(int t, int first, int i) const {
+    if (i == b) return {};
+    Next next = this->next(t, i);
+    next.link = link_at(t, first, i);
+    next.d_link = job.scratch.d_link + i * layout.link;
+    next.carried = job.scratch.d_access + i * layout.d_access;
+    next.carried_size = layout.d_access;
+    return next;
   }
 
   // ---- forward
@@ -893,7 +904,8 @@ struct Unroll {
     for (int i = 0; i < b; ++i) {
       size_t at = size_t(i) * H;
       float *h = hidden(t) + size_t(i) * hidden_row, *c = carry(t + 1) + at;
-      lstm_row({gates(t) + size_t(i) * gates_row, cell(t) + at, squashed(t) + at, h, c, carry(t) + at},
+      lstm_row({gates(t) + size_t(i) * gates_row, cell(t) + at, squashed(t) + at, h, c,
+                carry(t) + at},
                parameter(bias_1), s);
       std::memcpy(control(t + 1) + size_t(i) * control_row + X + RW,
                   s.controller == Controller::lstm ? h : c, H * sizeof(float));
@@ -962,7 +974,8 @@ struct Unroll {
     begin();
     for (int t = 0; t < s.steps; ++t) {
       for (int i = 0; i < b; ++i)
-        std::memcpy(control(t) + size_t(i) * control_row, job.inputs + (sample(t) + i) * X, X * sizeof(float));
+        std::memcpy(control(t) + size_t(i) * control_row, job.inputs + (sample(t) + i) * X,
+                    X * sizeof(float));
       if (recurrent()) run_lstm(t);
       else run_feed_forward(t);
       apply(interface_weight, interface(t), at.row, hidden(t), hidden_row, b, H, at.size);
@@ -973,7 +986,7 @@ struct Unroll {
         activate_interface(xi, parameter(interface_bias), at, sizes);
         Record now = record(done, i);
         access(xi, at, record(t, i), now, link(i), job.scratch.access,
-               control(done) + size_t(i) * control_row + X, next(t, i + 1, link(i + 1)), sizes);
+               control(done) + size_t(i) * control_row + X, next(t, i + 1), sizes);
         if (keep_link)
           std::memcpy(kept_link(done / s.segment - 1, i), link(i), layout.link * sizeof(float));
         log_weights(t, i);
@@ -1024,11 +1037,11 @@ struct Unroll {
     const Scratch& c = job.scratch;
     for (int i = 0; i < b; ++i) {
       const size_t row = size_t(t) * b + i;
-      float* d = c.d_interface + row * d_interface_row;
+      float* d = c.d_interface + row * at.row;
       access_back(d, interface(t) + size_t(i) * at.row, at, record(t, i), record(t + 1, i),
                   c.link, link_at(t, first, i),
                   Carried(c.d_access + i * layout.d_access, sizes), c.d_link + i * layout.link,
-                  c.d_reads + row * RW, c.access, next(t, i + 1, link_at(t, first, i + 1)), sizes);
+                  c.d_reads + row * RW, c.access, next_back(t, first, i + 1), sizes);
     }
   }
 
@@ -1049,8 +1062,8 @@ struct Unroll {
       size_t at = size_t(i) * H;
       lstm_row_back(d_gates + size_t(i) * gates_row, c.d_cell + at,
                     c.d_hidden + size_t(t) * b * H + at,
-                    {gates(t) + size_t(i) * gates_row, cell(t) + at, squashed(t) + at, nullptr, nullptr,
-                     carry(t) + at},
+                    {gates(t) + size_t(i) * gates_row, cell(t) + at, squashed(t) + at, nullptr,
+                     nullptr, carry(t) + at},
                     s);
     }
     back(weight_1, c.d_control, RW + H, d_gates, gates_row, b, G, RW + H);
@@ -1119,9 +1132,8 @@ struct Unroll {
       collect(to[weight_3], c.d_gates + 2 * H, gates_row, H, group.gates + H, gates_row, H, rows);
       add_columns(to[bias_3], c.d_gates + 2 * H, gates_row, H, rows);
     }
-    collect(to[interface_weight], c.d_interface, d_interface_row, at.size, group.hidden, hidden_row,
-            H, rows);
-    add_columns(to[interface_bias], c.d_interface, d_interface_row, at.size, rows);
+    collect(to[interface_weight], c.d_interface, at.row, at.size, group.hidden, hidden_row, H, rows);
+    add_columns(to[interface_bias], c.d_interface, at.row, at.size, rows);
     collect(to[output_weight], c.d_output, Y, Y, group.hidden, hidden_row, H, rows);
     collect(to[readout_weight], c.d_output, Y, Y, control(1) + X, control_row, RW, rows);
     add_columns(to[output_bias], c.d_output, Y, Y, rows);
@@ -1136,7 +1148,7 @@ struct Unroll {
       for (int t = end - 1; t >= first; --t) {
         memory_step_back(t, first);
         back(interface_weight, c.d_hidden + size_t(t) * b * H, H,
-             c.d_interface + size_t(t) * b * d_interface_row, d_interface_row, b, at.size, H, true);
+             c.d_interface + size_t(t) * b * at.row, at.row, b, at.size, H, true);
         if (recurrent()) lstm_step_back(t);
         else feed_forward_step_back(t);
         pass_control_back(t);
@@ -1165,7 +1177,6 @@ const Level CDNC_JOIN(level_, CDNC_LEVEL) = {
     CDNC_LEVEL_NAME,
     runs_here,
     lanes,
-    pack,
     [](const Job& job, const Group& group) { Unroll(job, group).forward(); },
     [](const Job& job, const Group& group) { Unroll(job, group).backward(); },
 };

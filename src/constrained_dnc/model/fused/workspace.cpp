@@ -12,6 +12,9 @@
 #if defined(__linux__)
 #include <sys/mman.h>
 #endif
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#endif
 
 namespace cdnc {
 
@@ -67,29 +70,40 @@ float* Block::reserve(size_t floats) {
     madvise(memory_.get(), bytes, MADV_HUGEPAGE);  // fewer page walks; only a wish
 #endif
   }
+#if defined(__SANITIZE_ADDRESS__)
+  ASAN_UNPOISON_MEMORY_REGION(memory_.get(), bytes_);
+#endif
   return static_cast<float*>(memory_.get());
 }
 
 namespace {
 
-// Hands out consecutive aligned buffers; with base null it only counts.
+// Hands out consecutive aligned buffers; with base null it only counts. Under the address sanitizer
+// a buffer starts as not-a-numbers and a gap that nothing may touch follows it.
 struct Cut {
   float* base;
   size_t used = 0;
   float* operator()(size_t floats) {
     float* at = base ? base + used : nullptr;
     used += (floats + 15) / 16 * 16;
+#if defined(__SANITIZE_ADDRESS__)
+    used += 64;
+    if (at) {
+      std::fill_n(at, floats, NAN);
+      ASAN_POISON_MEMORY_REGION(at + floats, (base + used - (at + floats)) * sizeof(float));
+    }
+#endif
     return at;
   }
 };
 
-Group cut_group(Cut& cut, const Shape& s, const Layout& layout, int first, int samples) {
+constexpr int vector = 16;  // floats of the widest instruction set
+
+Group cut_group(Cut& cut, const Shape& s, const Layout& layout, int samples) {
   const size_t b = samples, steps = s.keep ? s.steps : 1, states = s.keep ? s.steps + 1 : 2;
   Group g{};
-  g.first = first;
-  g.samples = samples;
-  g.control = cut(states * b * stride(s.control()));
-  g.gates = cut(steps * b * stride(s.gates()));
+  g.control = cut(states * b * stride(s.control()) + vector);  // see `collect`
+  g.gates = cut(steps * b * stride(s.gates()) + vector);
   g.carry = cut(states * b * s.hidden);
   g.cell = cut(steps * b * s.hidden);
   g.squashed = cut(steps * b * s.hidden);
@@ -110,7 +124,7 @@ Scratch cut_scratch(Cut& cut, const Shape& s, const Layout& layout, int samples)
   c.d_hidden = cut(rows * s.hidden);
   c.d_reads = cut(rows * s.reads());
   c.d_gates = s.controller == Controller::feed_forward ? cut(rows * stride(s.gates())) : nullptr;
-  c.d_interface = cut(rows * stride(Interface(s).size));
+  c.d_interface = cut(rows * Interface(s).row);
   c.d_control = cut(b * (s.reads() + s.state()));
   c.d_cell = cut(b * s.hidden);
   c.d_access = cut(b * layout.d_access);
@@ -158,24 +172,42 @@ void Workspace::plan_share(Share& share) {
     float* links = cut(size_t(most) * layout.link);
     share.scratch.d_link = links;
     share.groups.clear();
-    const size_t start = cut.used;
-    size_t end = start;
+    Group group{};
     for (int k = 0; k < count; ++k) {
-      if (!s.keep) cut.used = start;  // one after the other in the same buffers
-      const int first = share.samples * k / count, next = share.samples * (k + 1) / count;
-      share.groups.push_back(cut_group(cut, s, layout, share.first + first, next - first));
-      share.groups.back().link = links;
-      end = std::max(end, cut.used);
+      const long samples = share.samples;
+      const int first = samples * k / count, next = samples * (k + 1) / count;
+      // Without `keep`, one after the other in the same buffers.
+      if (s.keep || k == 0) group = cut_group(cut, s, layout, s.keep ? next - first : most);
+      group.first = share.first + first;
+      group.samples = next - first;
+      group.link = links;
+      share.groups.push_back(group);
     }
-    return end;
+    return cut.used;
   };
   const size_t floats = cut_all(nullptr);
   cut_all(share.block.reserve(floats));
 }
 
+// The weight, or its transpose, as [panel][inner][column]. What fills up the last panel is not set.
+void pack(float* packed, const float* weight, int ld, int inner, int columns, int panel,
+          bool transposed) {
+  for (int first = 0; first < columns; first += panel, packed += size_t(panel) * inner) {
+    const int count = std::min(columns - first, panel);
+    if (transposed)
+      for (int j = 0; j < count; ++j)
+        for (int k = 0; k < inner; ++k)
+          packed[size_t(k) * panel + j] = weight[size_t(first + j) * ld + k];
+    else
+      for (int k = 0; k < inner; ++k)
+        std::copy_n(weight + size_t(k) * ld + first, count, packed + size_t(k) * panel);
+  }
+}
+
 // The weights as the products read them: transposed to apply them, as they are for the gradient,
 // which the inputs do not need.
-void Workspace::pack(Block& block, float** packed, bool transposed) {
+void Workspace::pack_weights(Block& block, float** packed, bool transposed) {
+  const int panel = panel_vectors * level_.lanes;
   auto each_weight = [&](auto f) {
     size_t used = 0;
     for (const ParameterShape& p : parameter_shapes(job_.shape)) {
@@ -184,14 +216,14 @@ void Workspace::pack(Block& block, float** packed, bool transposed) {
       const int inner = transposed ? p.columns : p.rows;
       const int columns = transposed ? p.rows : p.columns - skip;
       f(p, skip, inner, columns, used);
-      used += size_t(inner) * round_up(columns, panel_vectors * level_.lanes);
+      used += size_t(inner) * round_up(columns, panel);
     }
     return used;
   };
   float* base = block.reserve(each_weight([](auto&&...) {}));
   each_weight([&](const ParameterShape& p, int skip, int inner, int columns, size_t used) {
     packed[p.which] = base + used;
-    level_.pack(base + used, job_.parameters[p.which] + skip, p.columns, inner, columns, transposed);
+    pack(base + used, job_.parameters[p.which] + skip, p.columns, inner, columns, panel, transposed);
   });
 }
 
@@ -228,7 +260,8 @@ void Workspace::forward(Shape shape, const float* const* parameters, const float
   job_.results = results;
   std::copy_n(parameters, int(parameter_count), job_.parameters);
   plan();
-  pack(apply_, job_.apply, true);
+  pack_weights(apply_, job_.apply, true);
+  if (shape.keep) pack_weights(back_, job_.back, false);
   each_share([&](Share& share, size_t) {
     Job job = job_;
     job.scratch = share.scratch;
@@ -246,7 +279,6 @@ void Workspace::backward(const float* output_cotangents, const float* cell_cotan
   size_t total = 0;
   for (const ParameterShape& shape : shapes) total += shape.size();
   for (size_t k = 1; k < shares_.size(); ++k) shares_[k].partial.reserve(total);
-  pack(back_, job_.back, false);
 
   each_share([&](Share& share, size_t k) {
     Job job = job_;

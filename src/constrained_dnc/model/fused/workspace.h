@@ -37,7 +37,7 @@ class Workspace {
  public:
   Workspace(int threads, const Level& level);
 
-  // Fills `results`. With shape.keep, `parameters` and `inputs` must live until the gradient.
+  // Fills `results`. Nothing of the caller's is read again later.
   void forward(Shape shape, const float* const* parameters, const float* inputs, Results results);
 
   // The gradient of the forward that was kept last, added to `gradients`; possible once.
@@ -60,7 +60,7 @@ class Workspace {
   };
   void plan();
   void plan_share(Share& share);
-  void pack(Block& block, float** packed, bool transposed);
+  void pack_weights(Block& block, float** packed, bool transposed);
   template <class F>
   void each_share(F f);
 
