@@ -22,9 +22,7 @@ def small(monkeypatch):
 
 
 def test_bench_prints_one_object(small, capsys, tmp_path):
-    assert (
-        main(["bench", "--json", "True", "--repeats", "2", "--plot", str(tmp_path / "b.png")]) == 0
-    )
+    assert main(["bench", "--json", "--repeats", "2", "--plot", str(tmp_path / "b.png")]) == 0
     result = json.loads(capsys.readouterr().out)
     for cores in ("one_core", "all_cores"):
         assert result[cores]["pure_ms"] > 0
@@ -38,7 +36,7 @@ def test_bench_prints_one_object(small, capsys, tmp_path):
 
 def test_bench_without_the_kernel_says_why(small, capsys, monkeypatch):
     monkeypatch.setattr(fused, "missing_reason", lambda: "the fused kernel is not built")
-    assert main(["bench", "--repeats", "1", "--grow", "False"]) == 0
+    assert main(["bench", "--repeats", "1", "--no-grow"]) == 0
     text = capsys.readouterr().out
     assert "backend pure (the fused kernel is not built)" in text
     assert "| fused, ms | - | - |" in text

@@ -112,7 +112,7 @@ def test_results_answers_in_a_table_or_as_csv(tmp_path, monkeypatch, capsys):
     raw = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw))
     sql = "SELECT approach, count(*) AS n FROM results GROUP BY ALL ORDER BY ALL"
-    assert main(["results", study, "--csv", "True", "--sql", sql]) == 0
+    assert main(["results", study, "--csv", "--sql", sql]) == 0
     assert raw.getvalue() == b'"approach","n"\n"compr",198\n"reg",198\n'
 
 

@@ -29,7 +29,6 @@ def parse(
                 prog=program,
                 description=description,
                 args=arguments,
-                config=(tyro.conf.FlagConversionOff,),
                 **options,
             )
     except SystemExit as stop:

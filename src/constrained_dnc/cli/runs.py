@@ -37,7 +37,7 @@ DIVERGED = 3
 class _Train:
     task: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TASK")]
     """A task: its name, package.module:Class or file.py:Class."""
-    approach: Annotated[Approach, tyro.conf.AvoidSubcommands]
+    approach: Annotated[Approach, tyro.conf.AvoidSubcommands, tyro.conf.FlagConversionOff]
     seed: int = 0
     """Fixes the first parameters and every batch."""
     run_dir: Path | None = None
