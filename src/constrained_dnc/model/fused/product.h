@@ -19,7 +19,7 @@ struct Rows {
   int ld;
   float operator()(int row, int k) const { return x[size_t(row) * ld + k]; }
   Rows from(int row) const { return {x + size_t(row) * ld, ld}; }
-  void expect(int) const {}
+  CDNC_INLINE void expect(int) const {}
 };
 
 // The left factor transposed. The next tile's columns are other lines of the cache.
@@ -28,7 +28,7 @@ struct Transposed {
   int ld;
   float operator()(int row, int k) const { return x[size_t(k) * ld + row]; }
   Transposed from(int row) const { return {x + row, ld}; }
-  void expect(int k) const { __builtin_prefetch(x + size_t(k) * ld + 2 * tile_rows); }
+  CDNC_INLINE void expect(int k) const { __builtin_prefetch(x + size_t(k) * ld + 2 * tile_rows); }
 };
 
 // out (+)= left right for `rows` rows and up to `vectors` vectors of columns. `right` may be read
