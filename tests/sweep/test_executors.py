@@ -9,6 +9,7 @@ import time
 from concurrent.futures import CancelledError
 from pathlib import Path
 
+import dask
 import numpy as np
 import pytest
 
@@ -135,8 +136,9 @@ def test_an_unreachable_scheduler_is_refused(address, monkeypatch):
 def test_workers_are_processes_with_one_thread():
     with connected(None, 1) as client:
         assert list(client.nthreads().values()) == [1]
-        (worker,) = client.run(lambda: (os.getpid(), dict(os.environ))).values()
-    process, environment = worker
+        (worker,) = client.run(lambda: (os.getpid(), dict(os.environ), dask.config.config)).values()
+    process, environment, settings = worker
+    assert settings["distributed"]["worker"]["profile"]["enabled"] is False
     assert process != os.getpid()
     assert environment["NPROC"] == environment["OMP_NUM_THREADS"] == "1"
     assert environment["XLA_FLAGS"].endswith("--xla_cpu_multi_thread_eigen=false")

@@ -1,5 +1,6 @@
 """One run from start to end, as a worker does it."""
 
+import ctypes
 import fcntl
 import os
 import signal
@@ -7,6 +8,8 @@ import subprocess
 import sys
 import time
 
+import dask
+import distributed  # noqa: F401 (brings its settings)
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
@@ -44,6 +47,39 @@ class Nan(Copy):
         batch = super().encode(problems)
         return replace(batch, targets=batch.targets * float("nan"))
 """
+
+
+COUNT_PAGE_FAULTS = """
+import resource, sys
+import numpy as np
+from constrained_dnc.sweep.trial import keep_freed_memory
+
+if sys.argv[1] == "keep":
+    keep_freed_memory()
+
+def faults():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+np.ones(125_000)
+before = faults()
+for _ in range(100):
+    np.ones(125_000)
+print(faults() - before)
+"""
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallopt"), reason="a setting of glibc")
+def test_freed_memory_is_kept_whatever_dask_says():
+    environment = os.environ | dask.config.get("distributed.nanny.pre-spawn-environ")
+    environment = {name: str(value) for name, value in environment.items()}
+
+    def count(word: str) -> int:
+        command = [sys.executable, "-c", COUNT_PAGE_FAULTS, word]
+        return int(subprocess.check_output(command, env=environment, text=True))
+
+    pages = 100 * 125_000 * 8 / 4096
+    assert count("leave") > 0.9 * pages
+    assert count("keep") < 0.1 * pages
 
 
 @pytest.fixture

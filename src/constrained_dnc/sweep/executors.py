@@ -10,6 +10,7 @@ from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
+import dask
 import distributed
 
 from constrained_dnc.config import Config
@@ -20,6 +21,8 @@ from constrained_dnc.sweep.trial import Outcome, run_trial
 
 SECONDS_BETWEEN_LOOKS = 0.5
 SECONDS_TO_CONNECT = 10
+NO_PROFILE = {"distributed.worker.profile.enabled": False}
+"""Dask's profiler stops a worker a hundred times a second, for a dashboard nobody looks at."""
 
 
 @runtime_checkable
@@ -69,6 +72,7 @@ def connected(scheduler: str | None, workers: int | None) -> Iterator[Client]:
     require_whole("workers", count, 1)
     cluster_of_processes: Any = distributed.LocalCluster
     with (
+        dask.config.set(NO_PROFILE),
         cluster_of_processes(
             n_workers=count,
             threads_per_worker=1,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import fcntl
 import io
 import os
@@ -36,6 +37,22 @@ class Outcome:
     trace: str = ""
 
 
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of malloc.h
+LARGEST_MMAP_THRESHOLD = 32 << 20
+
+
+def keep_freed_memory() -> None:
+    """Let malloc keep what is freed, as it does outside of Dask.
+
+    Dask tells its workers to give freed memory back to the system at once. The arrays of every
+    training iteration would be fresh pages then, at a cost of about 6 % of its time.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:  # glibc's alone
+        mallopt(M_MMAP_THRESHOLD, LARGEST_MMAP_THRESHOLD)
+        mallopt(M_TRIM_THRESHOLD, 2 * LARGEST_MMAP_THRESHOLD)
+
+
 def run_trial(study: str, config_text: str) -> Outcome:
     """Bring one run to its end, or say why not.
 
@@ -43,6 +60,7 @@ def run_trial(study: str, config_text: str) -> Outcome:
     worker that died goes on from its last checkpoint. An error comes back as text, as its class
     may be one of a user's file that only the worker has read.
     """
+    keep_freed_memory()
     plan, config = Plan(Path(study)), Config.from_json(config_text)
     folder = plan.folder / RUNS / config.run_id
     try:
