@@ -70,6 +70,9 @@ def test_the_time_left_is_that_of_this_sweep_alone(plan, clock):
         set_iteration(plan, config, 60)
     # 2 x 0.3 runs in 10 s; 2 x 0.1 + 2 are left
     assert watcher.left() == "about 0:00:37 left"
+    clock.now += 7  # no run has told of more
+    assert watcher.left() == "about 0:00:30 left"
+    clock.now -= 7
     watcher.ended(first, "finished")
     watcher.ended(second, "finished")
     # 0.8 runs in 10 s of two workers; each of the two left has one of its own

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -103,15 +104,15 @@ def _foretell(plan: Plan, to_do: list[Config], workers: int) -> None:
     try:
         rounds = math.ceil(len(to_do) / workers)
         seconds = estimate_seconds(to_do[0]) * rounds
-        told += f"training alone takes about {timedelta(seconds=math.ceil(seconds))}"
-        told += " if all runs are as slow as the first" if len(to_do) > 1 else ""
+        told += f"training alone takes at least {timedelta(seconds=math.ceil(seconds))}"
+        told += " if all runs are like the first" if len(to_do) > 1 else ""
     except Exception as error:  # of a user's own task: its runs will say more
         told += f"the first run cannot be timed ({type(error).__name__})"
     print(told, flush=True)
 
 
 def estimate_seconds(config: Config) -> float:
-    """The training time of a run, from a few iterations on this machine."""
+    """What training takes at least: updates and measures alone, on the idle machine."""
     from constrained_dnc.model.backend import choose_backend  # noqa: PLC0415
     from constrained_dnc.tasks.registry import get_task  # noqa: PLC0415
     from constrained_dnc.training.run import initial_model  # noqa: PLC0415
@@ -126,12 +127,20 @@ def estimate_seconds(config: Config) -> float:
         memory_size=config.model.memory_size,
         threads=1,
     )
-    batch = task.sample(0, training.batch_size, (training.min_length + training.max_length) // 2)
-    backend.value_and_grad(model, batch)
+    seen = task.sample(0, training.batch_size, (training.min_length + training.max_length) // 2)
+    unseen = task.sample(0, training.batch_size, training.unseen_length)
+    update = _seconds(lambda: backend.value_and_grad(model, seen))
+    measure = _seconds(lambda: float(backend.task_loss(model, unseen)))
+    return (update + measure / training.measure_every) * training.iterations
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    """The mean of three times, after one that may compile."""
+    work()
     start = time.perf_counter()
     for _ in range(3):
-        backend.value_and_grad(model, batch)
-    return (time.perf_counter() - start) / 3 * training.iterations
+        work()
+    return (time.perf_counter() - start) / 3
 
 
 @dataclass(frozen=True)

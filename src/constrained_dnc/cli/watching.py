@@ -31,8 +31,8 @@ class SweepWatcher:
         self.ended_runs = 0
         self.running = plan.to_do()
         self.before = sum(map(self.share, self.running))  # the work of earlier sweeps
-        self.began = time.monotonic()
-        self.shown = self.began
+        self.done = 0.0  # runs and parts of runs, when a run last moved on
+        self.began = self.moved_on = self.shown = time.monotonic()
         self.live = Live(console=self.console, transient=True) if self.console.is_terminal else None
 
     def __enter__(self) -> SweepWatcher:
@@ -106,17 +106,20 @@ class SweepWatcher:
         return TRAINING_SHARE * (self.iteration(config) or 0) / config.training.iterations
 
     def left(self) -> str:
-        """The time left, from the speed of this sweep so far."""
+        """The time left, from the speed of this sweep up to the last status of a run."""
         shares = [self.share(config) for config in self.running]
-        elapsed = time.monotonic() - self.began
         done = self.ended_runs + sum(shares) - self.before
+        now = time.monotonic()
+        if done != self.done:
+            self.done, self.moved_on = done, now
         if not shares:
             return "nothing left"
         if done <= 0:
             return "time left unknown yet"
-        each = elapsed * min(self.workers, self.total) / done
+        each = (self.moved_on - self.began) * min(self.workers, self.total) / done
         seconds = each * max(sum(1 - share for share in shares) / self.workers, 1 - min(shares))
-        return f"about {timedelta(seconds=round(seconds))} left"
+        since = now - self.moved_on
+        return f"about {timedelta(seconds=max(round(seconds - since), 0))} left"
 
 
 def name_of(config: Config) -> str:
