@@ -236,6 +236,14 @@ def make_config(
     return Config(task, approach, seed, *PRESETS[preset])
 
 
+def lengthened(config: Config, iterations: int) -> Config:
+    """The config with at least that many iterations: more of them change nothing before."""
+    most = max(config.training.iterations, iterations)
+    return dataclasses.replace(
+        config, training=dataclasses.replace(config.training, iterations=most)
+    )
+
+
 def differences(ours: Config, theirs: Config) -> list[str]:
     """The fields in which two configs differ, each with both values."""
     return list(_differences(dataclasses.asdict(ours), dataclasses.asdict(theirs), ""))

@@ -210,6 +210,19 @@ def test_finished_run_is_left_as_it_is(finished):
     assert fingerprint(run.folder) == before
 
 
+@pytest.mark.parametrize("cut", [False, True])
+def test_a_run_may_become_longer_and_is_what_it_would_have_been(finished, tmp_path, cut):
+    training, folder = CONFIG.training, tmp_path / "run"
+    train(replace(CONFIG, training=replace(training, iterations=12)), folder, threads=1)
+    if cut:  # before the first checkpoint of the longer run
+        with pytest.raises(PowerCut):
+            train(CONFIG, folder, observer=Watcher(13, cut_power))
+    watcher = Watcher()
+    train(CONFIG, folder, observer=watcher)
+    assert [snapshot.iteration for snapshot in watcher.snapshots] == list(range(13, 41))
+    assert fingerprint(folder) == fingerprint(finished[0].folder)
+
+
 def test_run_without_a_process_is_interrupted(tmp_path):
     folder = tmp_path / "run"
     with pytest.raises(PowerCut):
@@ -255,6 +268,16 @@ def test_trains_outside_the_main_thread_too(finished, tmp_path):
     ("changes", "settings", "said"),
     [
         ({"seed": 3}, {}, r"seed \(0 and 3\)"),
+        (
+            {"training": replace(CONFIG.training, iterations=39)},
+            {},
+            r"training.iterations \(40 and 39\)",
+        ),
+        (
+            {"training": replace(CONFIG.training, iterations=41, learning_rate=0.5)},
+            {},
+            "different: training.learning_rate",
+        ),
         ({"approach": get_approach("reg")}, {}, "approach.name.*approach.regularisation"),
         ({}, {"backend": "pure"}, "backend is 'pure'; accepted: fused"),
         ({}, {"threads": 2}, "threads is 2; accepted: 1"),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from constrained_dnc.config import Config, differences
+from constrained_dnc.config import Config, differences, lengthened
 from constrained_dnc.errors import RunProblem
 from constrained_dnc.training.files import fill_leaves, name_leaves, read_tensors, write_tensors
 from constrained_dnc.training.selection import Selection
@@ -85,7 +85,8 @@ class Checkpoints:
         return _restore(fresh, tensors, about, self._config.training.window)
 
     def _refuse_other_config(self, name: str, about: dict[str, Any]) -> None:
-        fields = differences(self._config, Config.from_dict(about["config"]))
+        theirs = Config.from_dict(about["config"])
+        fields = differences(self._config, lengthened(theirs, self._config.training.iterations))
         if fields:
             raise RunProblem(
                 f"{self._folder / name} belongs to another config; different: {', '.join(fields)}"

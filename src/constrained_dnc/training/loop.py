@@ -15,7 +15,7 @@ import jax
 import numpy as np
 import optax
 
-from constrained_dnc.config import Config, TrainingConfig, differences
+from constrained_dnc.config import Config, TrainingConfig, differences, lengthened
 from constrained_dnc.cores import available_cores
 from constrained_dnc.errors import BadSetting, RunProblem, require_whole
 from constrained_dnc.model.backend import AbstractBackend, Choice, choose_backend
@@ -41,6 +41,7 @@ from constrained_dnc.training.run import (
     Status,
     initial_model,
     load_run,
+    replace_config,
     surroundings,
     write_config,
     write_selected,
@@ -62,7 +63,7 @@ def train(
 
     SIGINT and SIGTERM leave a checkpoint first, then end as usual: with KeyboardInterrupt and
     SystemExit(143). A run goes on with the backend and the number of threads it began with, as
-    its bits depend on both.
+    its bits depend on both; a finished one goes on when it is asked for more iterations.
     """
     if threads is not None:
         require_whole("threads", threads, 1)
@@ -149,6 +150,8 @@ class _Training:
             write_config(folder, config, backend.name, threads)
         else:
             _warn_of_changes(folder, observer)
+            if config != stored.config:
+                replace_config(folder, config)
         observer.say(f"backend {backend.name}: {backend.reason}")
         where = f"going on after iteration {found.iteration}" if found else "a new run"
         observer.say(f"run {folder}: {where}")
@@ -316,8 +319,11 @@ class _Training:
 def _refuse_changes(
     stored: Run, config: Config, backend: Choice | AbstractBackend, threads: int | None
 ) -> None:
-    """A run goes on as it began or not at all: anything else could not be repeated."""
-    fields = differences(stored.config, config)
+    """A run goes on as it began or not at all: anything else could not be repeated.
+
+    It may become longer: that is the run it would have been with as many iterations at once.
+    """
+    fields = differences(lengthened(stored.config, config.training.iterations), config)
     if fields:
         raise BadSetting(
             "run_dir",

@@ -152,6 +152,12 @@ def write_config(folder: Path, config: Config, backend: str, threads: int) -> No
     )
 
 
+def replace_config(folder: Path, config: Config) -> None:
+    """Change what the run is made from, but not the surroundings it began in."""
+    changed = {"run_id": config.run_id, "config": dataclasses.asdict(config)}
+    write_json(folder / CONFIG, read_json(folder / CONFIG) | changed)
+
+
 def surroundings() -> dict[str, Any]:
     """What else the last bits of a result depend on."""
     return {
