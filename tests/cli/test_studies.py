@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from constrained_dnc.cli import main
+from constrained_dnc.cli import main, studies
 from constrained_dnc.cli.studies import _foretell, estimate_seconds
 from constrained_dnc.config import make_config
 from constrained_dnc.sweep import executors
@@ -45,9 +45,14 @@ def test_a_bad_request_costs_one_sentence(options, setting, tmp_path, monkeypatc
     assert re.match(rf"cdnc: {setting} is .*; accepted: ", sentence)
 
 
-def test_the_estimate_grows_with_the_iterations():
-    seconds = estimate_seconds(make_config("copy", "compr", preset="smoke"))
-    assert 0 < seconds < 60  # 60 iterations of a millisecond or so
+def test_the_estimate_is_of_updates_and_measures(monkeypatch):
+    config = make_config("copy", "compr", preset="smoke")
+    assert 0 < estimate_seconds(config) < 60  # 60 iterations of a millisecond or so
+    times = iter([2.0, 30.0])
+    monkeypatch.setattr(studies, "_seconds", lambda work: next(times))
+    expected = 2.0 * config.training.iterations
+    expected += 30.0 * config.training.iterations / config.training.measure_every
+    assert estimate_seconds(config) == pytest.approx(expected)
 
 
 def test_runs_still_in_hand_and_missing_workers_are_told(tmp_path, capsys):

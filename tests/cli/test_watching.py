@@ -1,6 +1,7 @@
 """What people see of a sweep."""
 
 import io
+import itertools
 
 import pytest
 from rich.console import Console
@@ -53,8 +54,8 @@ def test_plain_lines_come_now_and_then(plan, clock):
         watcher.look(list(plan.configs))
     assert page.getvalue().splitlines() == [
         "time left unknown yet; under way: nothing yet",
-        # 0.3 of a run took 42 s of two workers, and 3.7 are left for them
-        "about 0:08:38 left; under way: copy stateful-baseline trial 0 20/60",
+        # 0.3 of a run took 21 s of two workers, and 3.7 are left for them since 21 s
+        "about 0:03:58 left; under way: copy stateful-baseline trial 0 20/60",
     ]
 
 
@@ -70,14 +71,34 @@ def test_the_time_left_is_that_of_this_sweep_alone(plan, clock):
         set_iteration(plan, config, 60)
     # 2 x 0.3 runs in 10 s; 2 x 0.1 + 2 are left
     assert watcher.left() == "about 0:00:37 left"
-    clock.now += 7  # no run has told of more
-    assert watcher.left() == "about 0:00:30 left"
-    clock.now -= 7
     watcher.ended(first, "finished")
     watcher.ended(second, "finished")
     # 0.8 runs in 10 s of two workers; each of the two left has one of its own
     assert watcher.left() == "about 0:00:25 left"
     assert len(waiting) == 2
+
+
+def test_the_time_left_runs_down_until_a_run_moves_on(plan, clock):
+    watcher, _ = watch(plan)
+    clock.now += 10
+    set_iteration(plan, plan.configs[0], 60)
+    # 0.9 of a run took 10 s of two workers, and 3.1 are left for them
+    assert watcher.left() == "about 0:00:34 left"
+    clock.now += 30
+    assert watcher.left() == "about 0:00:04 left"
+    clock.now += 5
+    assert watcher.left() == "overdue"
+
+
+def test_runs_that_change_places_are_no_progress(plan, clock):
+    first, second, third, fourth = plan.configs
+    for config, iteration in zip(plan.configs, (20, 50, 10, 30), strict=True):
+        set_iteration(plan, config, iteration)
+    watcher, _ = watch(plan)
+    for order in itertools.permutations((first, second, third, fourth)):
+        clock.now += 1
+        watcher.look(list(order))
+        assert watcher.left() == "time left unknown yet"
 
 
 def test_ends_and_failures_are_told(plan, clock):

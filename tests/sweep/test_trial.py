@@ -2,6 +2,7 @@
 
 import ctypes
 import fcntl
+import mmap
 import os
 import signal
 import subprocess
@@ -77,7 +78,7 @@ def test_freed_memory_is_kept_whatever_dask_says():
         command = [sys.executable, "-c", COUNT_PAGE_FAULTS, word]
         return int(subprocess.check_output(command, env=environment, text=True))
 
-    pages = 100 * 125_000 * 8 / 4096
+    pages = 100 * 125_000 * 8 / mmap.PAGESIZE
     assert count("leave") > 0.9 * pages
     assert count("keep") < 0.1 * pages
 

@@ -219,8 +219,16 @@ def test_a_run_may_become_longer_and_is_what_it_would_have_been(finished, tmp_pa
             train(CONFIG, folder, observer=Watcher(13, cut_power))
     watcher = Watcher()
     train(CONFIG, folder, observer=watcher)
+    assert cut or "longer than before: 12 iterations, now 40" in watcher.sentences
     assert [snapshot.iteration for snapshot in watcher.snapshots] == list(range(13, 41))
     assert fingerprint(folder) == fingerprint(finished[0].folder)
+
+
+def test_a_run_of_a_study_keeps_its_length(tmp_path):
+    config = replace(CONFIG, training=replace(CONFIG.training, iterations=3))
+    train(config, tmp_path / config.run_id, threads=1)
+    with pytest.raises(BadSetting, match=r"training.iterations \(3 and 40\)"):
+        train(CONFIG, tmp_path / config.run_id)
 
 
 def test_run_without_a_process_is_interrupted(tmp_path):
@@ -341,7 +349,12 @@ def test_hundred_faults_in_a_row_are_a_divergence(tmp_path):
     status = run.status
     assert (status.state, status.iteration, status.skipped_updates) == ("diverged", 130, 100)
     assert len(list((run.folder / "nonfinite").iterdir())) == 5
-    assert train(config, run.folder).status.state == "diverged"
+    before = fingerprint(run.folder)
+    longer = replace(config, training=replace(config.training, iterations=400))
+    for asked in (config, longer):
+        again = train(asked, run.folder).status
+        assert (again.state, again.iterations) == ("diverged", 300)
+    assert fingerprint(run.folder) == before
 
 
 NAN_TASK = '''

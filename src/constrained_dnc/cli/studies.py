@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, SupportsFloat
 
 import pyarrow as pa
 import tyro
@@ -104,7 +104,7 @@ def _foretell(plan: Plan, to_do: list[Config], workers: int) -> None:
     try:
         rounds = math.ceil(len(to_do) / workers)
         seconds = estimate_seconds(to_do[0]) * rounds
-        told += f"training alone takes at least {timedelta(seconds=math.ceil(seconds))}"
+        told += f"training alone takes about {timedelta(seconds=math.ceil(seconds))}"
         told += " if all runs are like the first" if len(to_do) > 1 else ""
     except Exception as error:  # of a user's own task: its runs will say more
         told += f"the first run cannot be timed ({type(error).__name__})"
@@ -112,7 +112,7 @@ def _foretell(plan: Plan, to_do: list[Config], workers: int) -> None:
 
 
 def estimate_seconds(config: Config) -> float:
-    """What training takes at least: updates and measures alone, on the idle machine."""
+    """The time of a run's updates and measures, from a few of each on this machine."""
     from constrained_dnc.model.backend import choose_backend  # noqa: PLC0415
     from constrained_dnc.tasks.registry import get_task  # noqa: PLC0415
     from constrained_dnc.training.run import initial_model  # noqa: PLC0415
@@ -129,17 +129,17 @@ def estimate_seconds(config: Config) -> float:
     )
     seen = task.sample(0, training.batch_size, (training.min_length + training.max_length) // 2)
     unseen = task.sample(0, training.batch_size, training.unseen_length)
-    update = _seconds(lambda: backend.value_and_grad(model, seen))
-    measure = _seconds(lambda: float(backend.task_loss(model, unseen)))
+    update = _seconds(lambda: backend.value_and_grad(model, seen)[0])
+    measure = _seconds(lambda: backend.task_loss(model, unseen))
     return (update + measure / training.measure_every) * training.iterations
 
 
-def _seconds(work: Callable[[], object]) -> float:
+def _seconds(loss: Callable[[], SupportsFloat]) -> float:
     """The mean of three times, after one that may compile."""
-    work()
+    float(loss())
     start = time.perf_counter()
     for _ in range(3):
-        work()
+        float(loss())
     return (time.perf_counter() - start) / 3
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from datetime import timedelta
 from types import TracebackType
@@ -30,7 +31,7 @@ class SweepWatcher:
         self.total = len(plan.to_do())
         self.ended_runs = 0
         self.running = plan.to_do()
-        self.before = sum(map(self.share, self.running))  # the work of earlier sweeps
+        self.before = math.fsum(map(self.share, self.running))  # the work of earlier sweeps
         self.done = 0.0  # runs and parts of runs, when a run last moved on
         self.began = self.moved_on = self.shown = time.monotonic()
         self.live = Live(console=self.console, transient=True) if self.console.is_terminal else None
@@ -69,18 +70,18 @@ class SweepWatcher:
 
     def look(self, running: list[Config]) -> None:
         self.running = running
-        now = time.monotonic()
+        now, left = time.monotonic(), self.left()
         if self.live is not None:
-            self.live.update(self.table())
+            self.live.update(self.table(left))
         elif now - self.shown > SECONDS_BETWEEN_LINES:
             self.shown = now
             under_way = [
                 f"{name_of(config)} {done}" for config in running if (done := self.progress(config))
             ]
-            self.say(f"{self.left()}; under way: {', '.join(under_way) or 'nothing yet'}")
+            self.say(f"{left}; under way: {', '.join(under_way) or 'nothing yet'}")
 
-    def table(self) -> Table:
-        title = f"{self.ended_runs}/{self.total} runs, {self.left()}"
+    def table(self, left: str) -> Table:
+        title = f"{self.ended_runs}/{self.total} runs, {left}"
         table = Table(title=title, title_justify="left", box=None, pad_edge=False)
         for name in ("task", "approach", "trial", "iteration"):
             table.add_column(name, justify="right" if name == "iteration" else "left")
@@ -108,7 +109,7 @@ class SweepWatcher:
     def left(self) -> str:
         """The time left, from the speed of this sweep up to the last status of a run."""
         shares = [self.share(config) for config in self.running]
-        done = self.ended_runs + sum(shares) - self.before
+        done = self.ended_runs + math.fsum(shares) - self.before  # exact: runs change places
         now = time.monotonic()
         if done != self.done:
             self.done, self.moved_on = done, now
@@ -118,8 +119,8 @@ class SweepWatcher:
             return "time left unknown yet"
         each = (self.moved_on - self.began) * min(self.workers, self.total) / done
         seconds = each * max(sum(1 - share for share in shares) / self.workers, 1 - min(shares))
-        since = now - self.moved_on
-        return f"about {timedelta(seconds=max(round(seconds - since), 0))} left"
+        seconds -= now - self.moved_on
+        return f"about {timedelta(seconds=round(seconds))} left" if seconds > 0 else "overdue"
 
 
 def name_of(config: Config) -> str:

@@ -63,7 +63,7 @@ def train(
 
     SIGINT and SIGTERM leave a checkpoint first, then end as usual: with KeyboardInterrupt and
     SystemExit(143). A run goes on with the backend and the number of threads it began with, as
-    its bits depend on both; a finished one goes on when it is asked for more iterations.
+    its bits depend on both. It becomes longer when it is asked for more iterations.
     """
     if threads is not None:
         require_whole("threads", threads, 1)
@@ -150,11 +150,19 @@ class _Training:
             write_config(folder, config, backend.name, threads)
         else:
             _warn_of_changes(folder, observer)
-            if config != stored.config:
-                replace_config(folder, config)
+            self._lengthen(stored)
         observer.say(f"backend {backend.name}: {backend.reason}")
         where = f"going on after iteration {found.iteration}" if found else "a new run"
         observer.say(f"run {folder}: {where}")
+
+    def _lengthen(self, stored: Run) -> None:
+        """Take over a larger number of iterations, unless the run has come to another end."""
+        if self._end is not None:
+            self.config = stored.config
+        elif self.config != stored.config:
+            replace_config(self.folder, self.config)
+            before, now = (c.training.iterations for c in (stored.config, self.config))
+            self.observer.say(f"longer than before: {before} iterations, now {now}")
 
     def run(self, stop: Stop) -> None:
         """Iterate to the end, or to a signal; the status always says why it ended."""
@@ -321,9 +329,12 @@ def _refuse_changes(
 ) -> None:
     """A run goes on as it began or not at all: anything else could not be repeated.
 
-    It may become longer: that is the run it would have been with as many iterations at once.
+    It may become longer: that is the run it would have been with as many iterations at once. Not
+    so in a study, where runs are named by their configs.
     """
-    fields = differences(lengthened(stored.config, config.training.iterations), config)
+    in_study = stored.folder.resolve().name == stored.config.run_id
+    iterations = 0 if in_study else config.training.iterations
+    fields = differences(lengthened(stored.config, iterations), config)
     if fields:
         raise BadSetting(
             "run_dir",
