@@ -5,8 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex
 from matplotlib.patches import StepPatch
+from matplotlib.text import Text
 from PIL import Image
 
 from constrained_dnc.report import figures, published
@@ -74,6 +76,26 @@ def test_histograms_are_shares(findings: Findings) -> None:
     assert len(steps) == 4 * 2 * 2  # approaches, trials, phases
     for step in steps:
         assert np.sum(step.get_data()[0]) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("mode", ["read", "write"])
+def test_words_have_room_above_a_single_trial(findings: Findings, monkeypatch, mode: str) -> None:
+    monkeypatch.setattr(figures, "best_and_worst", lambda ranked: ([ranked[0][0]], []))
+    with figures.style():
+        figure = figures.memory_modes(findings, "sort", mode)
+        figure.dpi = figures.DPI
+        renderer = FigureCanvasAgg(figure).get_renderer()
+        figure.draw(renderer)
+        words = (figure.get_suptitle(), figure.get_supxlabel())
+        title, label = (
+            text.get_window_extent(renderer)
+            for text in figure.findobj(Text)
+            if text.get_text() in words
+        )
+        (legend,) = (legend.get_window_extent(renderer) for legend in figure.legends)
+    assert not title.overlaps(legend)
+    for box in (title, label, legend):
+        assert 0 <= box.x0 < box.x1 <= figure.bbox.width
 
 
 def test_dark_figures_keep_the_colours_of_the_data(findings: Findings) -> None:

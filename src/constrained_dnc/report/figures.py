@@ -50,6 +50,8 @@ TIME_COLOURS = LinearSegmentedColormap.from_list(
     "time", ["#3b0f70", "#8c2981", "#de4968", "#fe9f6d", "#f5d08f"]
 )
 DPI = 130
+LEAST_WIDTH = 4.0
+"""In inches: title and legend stand side by side above however few panels."""
 MODE_NAMES = {
     "write": ("write mode", "0 = by content, 1 = new slot"),
     "read": ("read mode", "0 = sequential, 1 = by content"),
@@ -412,8 +414,9 @@ def _trial_grid(
     best, worst = (max(len(side[index]) for side in sides) for index in (0, 1))
     ratios = [1.0] * best + ([0.25] if worst else []) + [1.0] * worst
     # Margins in inches rather than a layout engine, which takes seconds for so many panels.
-    width, height = size * sum(ratios) + 0.4, size * len(approaches) + 0.9
-    edges = {"left": 0.3 / width, "right": 1 - 0.1 / width, "wspace": 0.1, "hspace": 0.18}
+    panels = size * sum(ratios)
+    width, height = max(panels + 0.4, LEAST_WIDTH), size * len(approaches) + 0.9
+    edges = {"left": 0.3 / width, "right": (0.3 + panels) / width, "wspace": 0.1, "hspace": 0.18}
     edges |= {"bottom": 0.45 / height, "top": 1 - 0.5 / height}
     figure = Figure((width, height))
     grid = figure.subplots(
