@@ -91,11 +91,10 @@ def test_the_time_left_runs_down_until_a_run_moves_on(plan, clock):
 
 
 def test_runs_that_change_places_are_no_progress(plan, clock):
-    first, second, third, fourth = plan.configs
     for config, iteration in zip(plan.configs, (20, 50, 10, 30), strict=True):
         set_iteration(plan, config, iteration)
     watcher, _ = watch(plan)
-    for order in itertools.permutations((first, second, third, fourth)):
+    for order in itertools.permutations(plan.configs):
         clock.now += 1
         watcher.look(list(order))
         assert watcher.left() == "time left unknown yet"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import sys
 from typing import Any, TypeVar
 
@@ -40,8 +41,9 @@ def parse(
 def one_sentence(box: str) -> str:
     """What a box on the terminal says, on one line.
 
-    >>> one_sentence("╭─ Error ─╮\\n│ Missing: TASK │\\n│ ───── │\\n╰──────╯")
-    'Missing: TASK'
+    >>> one_sentence("╭─ Error ─╮\\n│ Missing: TASK │\\n│ ───── │\\n│ See --help │\\n╰──────╯")
+    'Missing: TASK; See --help'
     """
     lines = [line.strip("│ ") for line in box.splitlines() if not line.startswith(("╭", "╰"))]
-    return " ".join(line for line in lines if line.strip("─"))
+    parts = itertools.groupby(filter(None, lines), lambda line: set(line) != {"─"})
+    return "; ".join(" ".join(part) for is_text, part in parts if is_text)
