@@ -17,6 +17,7 @@ from constrained_dnc.config import (
     parse_lengths,
 )
 from constrained_dnc.errors import BadSetting
+from constrained_dnc.model.build import ModelConfig
 
 
 def test_paper_preset_is_the_papers():
@@ -100,6 +101,20 @@ def test_text_that_is_not_json_is_refused():
         (TrainingConfig, {"learning_rate": float("nan")}),
         (TrainingConfig, {"clip_norm": float("inf")}),
         (TrainingConfig, {"beta_1": 1.0}),
+        (TrainingConfig, {"beta_2": 0.99999999}),  # 1 in float32
+        (TrainingConfig, {"beta_2": float("nan")}),
+        (TrainingConfig, {"learning_rate": 1e39}),
+        (TrainingConfig, {"clip_norm": 1e-300}),
+        (TrainingConfig, {"epsilon": 1e-60}),
+        (TrainingConfig, {"unseen_length": 10**12}),
+        (ModelConfig, {"clip_value": float("inf")}),
+        (ModelConfig, {"clip_value": 1e-50}),
+        (ModelConfig, {"forget_bias": -1e39}),
+        (ModelConfig, {"forget_bias": float("nan")}),
+        (ModelConfig, {"memory_size": 2**63}),
+        (EvaluationConfig, {"seed": 2**63}),
+        (EvaluationConfig, {"lengths": "1..99999999999"}),
+        (EvaluationConfig, {"lengths": "2,1000001"}),
         (EvaluationConfig, {"batches": 0}),
         (EvaluationConfig, {"lengths": "0..3"}),
         (EvaluationConfig, {"extension_lengths": "5..2"}),
@@ -109,6 +124,12 @@ def test_text_that_is_not_json_is_refused():
 def test_impossible_values_are_refused(kind, settings):
     with pytest.raises(BadSetting, match=list(settings)[-1]):
         kind(**settings)
+
+
+def test_every_seed_of_64_bits_is_taken():
+    assert make_config("sort", "compr", seed=2**63 - 1).seed == 2**63 - 1
+    with pytest.raises(BadSetting, match="seed is 9223372036854775808"):
+        make_config("sort", "compr", seed=2**63)
 
 
 @pytest.mark.parametrize("text", ["", "a", "3,2", "2..", "2,2", "5..10:0", "-1..4", "1..3:x"])

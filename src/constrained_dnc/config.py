@@ -8,7 +8,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import math
 import types
 import typing
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,9 +15,21 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
 from constrained_dnc.approaches import APPROACHES, Approach, get_approach
-from constrained_dnc.errors import BadSetting, one_of, require_whole
+from constrained_dnc.errors import (
+    LARGEST_SEED,
+    SMALLEST,
+    BadSetting,
+    one_of,
+    require_number,
+    require_whole,
+)
 from constrained_dnc.model.build import ModelConfig
 from constrained_dnc.tasks.registry import task_names
+
+BELOW_ONE = 0.9999999
+"""float32 takes what is closer to 1 for 1."""
+LONGEST = 1_000_000
+"""Input length; a list of lengths is not made longer by mistake than memory allows."""
 
 
 @dataclass(frozen=True)
@@ -72,12 +83,9 @@ class TrainingConfig:
         require_whole("training.max_length", self.max_length, self.min_length)
         require_whole("training.iterations", self.iterations, self.measure_every)
         for name in ("learning_rate", "epsilon", "clip_norm"):
-            value = getattr(self, name)
-            if not (value > 0 and math.isfinite(value)):
-                raise BadSetting(f"training.{name}", value, "a number above 0")
+            require_number(f"training.{name}", getattr(self, name), SMALLEST)
         for name in ("beta_1", "beta_2"):
-            if not 0 <= getattr(self, name) < 1:
-                raise BadSetting(f"training.{name}", getattr(self, name), "a number in [0, 1)")
+            require_number(f"training.{name}", getattr(self, name), 0.0, BELOW_ONE)
 
 
 @dataclass(frozen=True)
@@ -100,7 +108,7 @@ class EvaluationConfig:
     def __post_init__(self) -> None:
         for name in ("batches", "extension_batches", "batch_size"):
             require_whole(f"evaluation.{name}", getattr(self, name), 1)
-        require_whole("evaluation.seed", self.seed, 0)
+        require_whole("evaluation.seed", self.seed, 0, LARGEST_SEED)
         parse_lengths(self.lengths, "evaluation.lengths")
         parse_lengths(self.extension_lengths, "evaluation.extension_lengths")
 
@@ -126,7 +134,7 @@ class Config:
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
 
     def __post_init__(self) -> None:
-        require_whole("seed", self.seed, 0)
+        require_whole("seed", self.seed, 0, LARGEST_SEED)
         if not self.task:
             raise BadSetting("task", self.task, f"{one_of(task_names())}, or file.py:Class")
         if APPROACHES.get(self.approach.name, self.approach) != self.approach:
@@ -168,13 +176,16 @@ def parse_lengths(text: str, setting: str = "lengths") -> tuple[int, ...]:
     >>> parse_lengths("2,5..20:5")
     (2, 5, 10, 15, 20)
     """
-    accepted = "lengths of at least 1 in ascending order, such as 2..100 or 2,5..50:5"
+    accepted = f"lengths from 1 to {LONGEST} in ascending order, such as 2..100 or 2,5..50:5"
     lengths: list[int] = []
     try:
         for part in text.split(","):
             span, _, step = part.partition(":")
             first, dots, last = span.partition("..")
-            lengths += range(int(first), int(last if dots else first) + 1, int(step or 1))
+            ends = int(first), int(last if dots else first)
+            if max(ends) > LONGEST:
+                raise BadSetting(setting, text, accepted)
+            lengths += range(ends[0], ends[1] + 1, int(step or 1))
     except ValueError as error:
         raise BadSetting(setting, text, accepted) from error
     if not lengths or lengths[0] < 1 or lengths != sorted(set(lengths)):

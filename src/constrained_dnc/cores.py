@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 
+MAX_THREADS = 1024
+"""More than any machine has cores for."""
+
 
 def available_cores() -> int:
     """The cores this process is confined to, where the system can tell; else all."""

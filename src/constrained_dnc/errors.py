@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from numbers import Integral
+from numbers import Integral, Real
+
+SMALLEST, LARGEST = 1.18e-38, 3.4e38
+"""Between them lie the numbers above 0 that float32 does not turn into 0 or infinity."""
+LARGEST_SIZE, LARGEST_SEED = 2**31 - 1, 2**63 - 1
 
 
 class BadSetting(Exception):
@@ -28,10 +32,19 @@ def one_of(names: Iterable[str]) -> str:
     return "one of " + ", ".join(sorted(names))
 
 
-def require_whole(setting: str, value: object, minimum: int) -> None:
-    """Refuse anything but a whole number of at least `minimum`."""
+def require_whole(setting: str, value: object, minimum: int, maximum: int = LARGEST_SIZE) -> None:
+    """Refuse anything but a whole number from `minimum` to `maximum`."""
     if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < minimum:
         raise BadSetting(setting, value, f"a whole number of at least {minimum}")
+    if int(value) > maximum:
+        raise BadSetting(setting, value, f"a whole number from {minimum} to {maximum}")
+
+
+def require_number(setting: str, value: object, minimum: float, maximum: float = LARGEST) -> None:
+    """Refuse anything but a number from `minimum` to `maximum`, by default float32's largest."""
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    if not (is_number and minimum <= value <= maximum):  # type: ignore[operator]
+        raise BadSetting(setting, value, f"a number from {minimum:g} to {maximum:.9g}")
 
 
 class RunProblem(Exception):

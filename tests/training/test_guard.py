@@ -1,5 +1,6 @@
 """The guarded update against Optax, and with faults."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
@@ -67,6 +68,33 @@ def test_nothing_changes_when_something_is_not_finite(gradient, loss):
         for moment in ("mu", "nu"):
             old, new = (optax.tree.get(s, moment)[name] for s in (state, state_after))
             np.testing.assert_array_equal(new, old)
+
+
+@pytest.mark.parametrize(
+    ("settings", "gradient", "steps"),
+    [
+        ({"learning_rate": 3e38}, 1.0, 3),  # the second step of its size overflows
+        (
+            {"learning_rate": 1e32, "epsilon": 1.2e-38},
+            1e-30,
+            1,
+        ),  # its square is 0, the quotient huge
+    ],
+)
+def test_a_step_that_overflows_is_not_made(settings, gradient, steps):
+    optimiser = make_optimiser(TrainingConfig(**settings))
+    update = guarded_update(optimiser)
+    parameters = {"w": jnp.asarray([1.0, -2.0])}
+    state, made = optimiser.init(parameters), []
+    for _ in range(steps):
+        parameters, state, norm, done = update(
+            parameters, state, {"w": jnp.full(2, gradient)}, jnp.asarray(1.0)
+        )
+        assert np.isfinite(norm)
+        made.append(bool(done))
+    assert not made[-1]
+    for leaf in jax.tree.leaves((parameters, state)):
+        assert np.isfinite(leaf).all()
 
 
 def test_offender_is_kept(tmp_path):

@@ -19,8 +19,10 @@ from constrained_dnc.errors import BadSetting, RunProblem
 from constrained_dnc.model.backend import PureBackend, choose_backend
 from constrained_dnc.tasks.registry import get_task
 from constrained_dnc.training import loop
+from constrained_dnc.training.files import read_tensors
 from constrained_dnc.training.loop import train
 from constrained_dnc.training.observer import Observer
+from constrained_dnc.training.replay import replay
 from constrained_dnc.training.run import initial_model, load_run
 from constrained_dnc.training.streams import training_batch
 from tiny_runs import fingerprint, newest_checkpoint, tiny_config
@@ -355,6 +357,33 @@ def test_hundred_faults_in_a_row_are_a_divergence(tmp_path):
         again = train(asked, run.folder).status
         assert (again.state, again.iterations) == ("diverged", 300)
     assert fingerprint(run.folder) == before
+
+
+def test_an_update_that_overflows_is_skipped_and_explained(tmp_path):
+    config = tiny_config(iterations=12, learning_rate=1e32, clip_norm=1e-30, epsilon=1.2e-38)
+    watcher = Watcher()
+    run = train(config, tmp_path / "run", threads=1, observer=watcher)
+    skipped = run.status.skipped_updates
+    assert skipped == 12
+    for tensors in (
+        newest_checkpoint(run.folder)[0],
+        read_tensors(run.folder / "selected.safetensors")[0],
+    ):
+        assert all(np.isfinite(array).all() for array in tensors.values())
+    finite = [warning for warning in watcher.warnings if "the update overflowed" in warning]
+    assert finite
+    iteration = int(finite[0].split()[1])
+    assert "training.learning_rate is 1e+32" in replay(run, iteration).finding
+
+
+@pytest.mark.parametrize(("faults", "warned"), [(4, False), (5, True)])
+def test_skipped_updates_are_told_at_the_end(tmp_path, faults, warned):
+    backend = faulty_backend(CONFIG, lambda call: call <= faults)
+    for _ in range(2):  # also when there is nothing left to do
+        watcher = Watcher()
+        run = train(CONFIG, tmp_path / "run", backend=backend, threads=1, observer=watcher)
+        assert run.status.reason.endswith(f"{faults} of 40 updates were skipped")
+        assert any("more than a tenth" in warning for warning in watcher.warnings) == warned
 
 
 NAN_TASK = '''

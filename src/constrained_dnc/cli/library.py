@@ -11,7 +11,7 @@ import tyro
 
 from constrained_dnc.approaches import APPROACHES, PAPER_APPROACHES, get_approach
 from constrained_dnc.cli.parsing import parse
-from constrained_dnc.errors import BadSetting, require_whole
+from constrained_dnc.errors import LARGEST_SEED, BadSetting, require_whole
 from constrained_dnc.model.build import build_dnc
 from constrained_dnc.tasks.registry import get_task, task_names
 from constrained_dnc.tasks.task import AbstractTask, Batch
@@ -58,7 +58,7 @@ def show(arguments: list[str]) -> int:
     """Draw one sample step by step: input, control channel, target, signal channel."""
     asked = parse(_Show, arguments, "cdnc show", show.__doc__)
     task = get_task(asked.task)
-    require_whole("seed", asked.seed, 0)
+    require_whole("seed", asked.seed, 0, LARGEST_SEED)
     if asked.text is not None and asked.length is not None:
         raise BadSetting("length", asked.length, "nothing beside a problem of your own")
     if asked.text is None:

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from constrained_dnc.config import parse_lengths
+from constrained_dnc.cores import MAX_THREADS
 from constrained_dnc.errors import require_whole
 from constrained_dnc.evaluation.scores import MeanScores, mean_scores
 from constrained_dnc.model.backend import AbstractBackend, Choice, choose_backend
@@ -116,7 +117,7 @@ def evaluation_backend(
 ) -> AbstractBackend:
     """The backend for a trained model; it need not be that of training."""
     if threads is not None:
-        require_whole("threads", threads, 1)
+        require_whole("threads", threads, 1, MAX_THREADS)
     config = run.config
     return choose_backend(
         backend,

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import inspect
-import math
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import jax
 
 from constrained_dnc.approaches import Approach
-from constrained_dnc.errors import BadSetting, require_whole
+from constrained_dnc.errors import LARGEST, SMALLEST, BadSetting, require_number, require_whole
 from constrained_dnc.model.controllers import AbstractController, FeedForward, Lstm, PeepholeLstm
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.plugins import load_class
@@ -37,11 +36,9 @@ class ModelConfig:
     def __post_init__(self) -> None:
         for name in ("memory_size", "word_size", "num_reads", "hidden_size"):
             require_whole(f"model.{name}", getattr(self, name), 1)
-        clip, bias = self.clip_value, self.forget_bias
-        if clip is not None and not (isinstance(clip, (int, float)) and clip > 0):
-            raise BadSetting("model.clip_value", clip, "a number above 0, or None")
-        if not (isinstance(bias, (int, float)) and math.isfinite(bias)):
-            raise BadSetting("model.forget_bias", bias, "a number")
+        if self.clip_value is not None:
+            require_number("model.clip_value", self.clip_value, SMALLEST)
+        require_number("model.forget_bias", self.forget_bias, -LARGEST)
 
 
 @runtime_checkable

@@ -1,4 +1,4 @@
-"""The guard: a loss or gradient that is not finite never reaches the parameters."""
+"""The guard: what is not finite never reaches the parameters or the optimiser's state."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from constrained_dnc.training.files import name_leaves, write_tensors
 
 MAX_SKIPPED_IN_A_ROW = 100
 """After that many the run has diverged."""
+TOLERABLE_SHARE = 0.1
+"""Of the updates; a run with more of them skipped is worth a warning."""
 MAX_KEPT = 5
 """Of the skipped updates, the first few are kept for a replay."""
 
@@ -30,13 +32,14 @@ def guarded_update(optimiser: optax.GradientTransformation) -> Update:
     @jax.jit
     def update(parameters: Any, state: Any, gradient: Any, loss: Any) -> Any:
         norm = optax.tree.norm(gradient)
-        is_finite = jnp.isfinite(norm) & jnp.isfinite(loss)
         changes, new_state = optimiser.update(gradient, state, parameters)
-        new_parameters = optax.apply_updates(parameters, changes)
+        updated = optax.apply_updates(parameters, changes), new_state
+        # a finite gradient is not enough: the step itself, or its square, can overflow
+        is_finite = jnp.isfinite(norm) & jnp.isfinite(loss)
+        for leaf in jax.tree.leaves(updated):
+            is_finite &= jnp.isfinite(leaf).all()
         kept = jax.tree.map(
-            lambda new, old: jnp.where(is_finite, new, old),
-            (new_parameters, new_state),
-            (parameters, state),
+            lambda new, old: jnp.where(is_finite, new, old), updated, (parameters, state)
         )
         return *kept, norm, is_finite
 

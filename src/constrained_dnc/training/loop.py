@@ -16,7 +16,7 @@ import numpy as np
 import optax
 
 from constrained_dnc.config import Config, TrainingConfig, differences, lengthened
-from constrained_dnc.cores import available_cores
+from constrained_dnc.cores import MAX_THREADS, available_cores
 from constrained_dnc.errors import BadSetting, RunProblem, require_whole
 from constrained_dnc.model.backend import AbstractBackend, Choice, choose_backend
 from constrained_dnc.tasks.registry import get_task
@@ -25,6 +25,7 @@ from constrained_dnc.training.files import locked, read_json, write_json
 from constrained_dnc.training.guard import (
     MAX_KEPT,
     MAX_SKIPPED_IN_A_ROW,
+    TOLERABLE_SHARE,
     guarded_update,
     keep_offender,
 )
@@ -66,7 +67,7 @@ def train(
     its bits depend on both. It becomes longer when it is asked for more iterations.
     """
     if threads is not None:
-        require_whole("threads", threads, 1)
+        require_whole("threads", threads, 1, MAX_THREADS)
     folder = Path(run_dir)
     observer = observer or Observer()
     folder.mkdir(parents=True, exist_ok=True)
@@ -168,6 +169,7 @@ class _Training:
         """Iterate to the end, or to a signal; the status always says why it ended."""
         if self._end is not None:
             self.observer.say(f"nothing to do: {self._end[1]}")
+            self._warn_of_skipped()
             self._publish(*self._end)
             return
         try:
@@ -194,6 +196,15 @@ class _Training:
                 if drawn.iteration % every == 0 and self._end is None:
                     self._checkpoint("training", "")
         self._checkpoint(*self._end)
+        self._warn_of_skipped()
+
+    def _warn_of_skipped(self) -> None:
+        skipped, iteration = self.progress.skipped_updates, self.progress.iteration
+        if skipped > TOLERABLE_SHARE * iteration:
+            self.observer.warn(
+                f"{skipped} of {iteration} updates were skipped, more than a tenth of them; "
+                f"`cdnc replay {self.folder}` says why"
+            )
 
     @property
     def _end(self) -> tuple[State, str] | None:
@@ -201,7 +212,9 @@ class _Training:
         if self.progress.skipped_in_a_row >= MAX_SKIPPED_IN_A_ROW:
             return "diverged", f"{MAX_SKIPPED_IN_A_ROW} updates in a row were not finite"
         if self.progress.iteration >= self.config.training.iterations:
-            return "finished", "all iterations are done"
+            skipped, all_of_them = self.progress.skipped_updates, self.progress.iteration
+            told = f", but {skipped} of {all_of_them} updates were skipped" if skipped else ""
+            return "finished", f"all iterations are done{told}"
         return None
 
     def _step(self, drawn: Drawn) -> None:
@@ -236,9 +249,10 @@ class _Training:
         progress.skipped_updates += 1
         progress.skipped_in_a_row += 1
         if progress.skipped_updates <= MAX_KEPT:
+            overflow = ", the update overflowed" if math.isfinite(loss + norm) else ""
             self.observer.warn(
-                f"iteration {progress.iteration} is skipped: loss {loss}, gradient norm {norm}; "
-                f"`cdnc replay {self.folder}` says more"
+                f"iteration {progress.iteration} is skipped: loss {loss}, gradient norm {norm}"
+                f"{overflow}; `cdnc replay {self.folder}` says more"
             )
 
     def _log(self, drawn: Drawn, seen_loss: float) -> None:

@@ -66,9 +66,22 @@ def replay(run: Run | str | Path, iteration: int | None = None) -> Replayed:
         raise BadSetting("iteration", iteration, accepted)
     assert iteration is not None
     path = run.folder / NONFINITE / f"iteration-{iteration:07d}.safetensors"
-    model = load_model(run.config, read_tensors(path)[0], "parameters")
+    tensors, about = read_tensors(path)
+    model = load_model(run.config, tensors, "parameters")
     batch = training_batch(run.task, run.config, iteration)
-    return Replayed(iteration, batch.length, _finding(run, model, batch))
+    return Replayed(iteration, batch.length, _overflow(run, about) or _finding(run, model, batch))
+
+
+def _overflow(run: Run, about: dict[str, Any]) -> str | None:
+    """What a finite gradient says: the optimiser's step was too large for float32."""
+    loss, norm = (float(about[name]) for name in ("loss", "gradient_norm"))
+    if not np.isfinite(loss + norm):
+        return None
+    rate = run.config.training.learning_rate
+    return (
+        f"loss ({loss:g}) and gradient (norm {norm:g}) are finite, the new parameters or the "
+        f"optimiser's state were not; training.learning_rate is {rate:g}"
+    )
 
 
 def _finding(run: Run, model: DNC, batch: Batch) -> str:

@@ -10,6 +10,7 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
+from constrained_dnc.cores import MAX_THREADS
 from constrained_dnc.errors import BadSetting, require_whole
 from constrained_dnc.model.controllers import FeedForward, Lstm, PeepholeLstm
 from constrained_dnc.model.dnc import DNC
@@ -51,7 +52,7 @@ class FusedUnroll:
     """
 
     def __init__(self, threads: int = 1, simd: str | None = None):
-        require_whole("threads", threads, 1)
+        require_whole("threads", threads, 1, MAX_THREADS)
         if _why_missing:
             raise BadSetting("backend", "fused", f"pure ({_why_missing})")
         with _refusals():
