@@ -1,0 +1,171 @@
+"""One problem through one model: the answer, and everything that happened inside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from constrained_dnc.analysis.state_space import reduce_states
+from constrained_dnc.errors import BadSetting, require_whole
+from constrained_dnc.explorer.models import Model
+from constrained_dnc.model.backend import choose_backend, rounded_up
+from constrained_dnc.model.dnc import DNC, Internals, Unrolled
+from constrained_dnc.tasks.task import Batch
+
+MOST_SLOTS = 1000
+LONGEST = 250
+NONE = "\u2013"
+COMPANIONS = 32
+"""Random problems whose states are drawn beside those of the problem looked at."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One entry of the answer beside the right one; a dash stands for none."""
+
+    right: str
+    given: str
+
+    @property
+    def is_right(self) -> bool:
+        return self.right == self.given
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """What a model made of a problem."""
+
+    model: Model
+    batch: Batch  # of this problem alone
+    memory_size: int
+    outputs: Float[np.ndarray, "time 1 outputs"]
+    internals: Internals  # without the link: it follows from the write weights
+
+    @property
+    def text(self) -> str:
+        return self.model.task.format_problem(self.batch.problems[0])
+
+    @property
+    def encoding_steps(self) -> int:
+        return self.model.task.encoding_steps(self.batch.length)
+
+    @property
+    def score(self) -> float:
+        return float(self.model.task.score(self.batch, self.outputs).score[0])
+
+    @property
+    def entries(self) -> list[Entry]:
+        """The answer entry by entry, where the task's answers have entries."""
+        task = self.model.task
+        right = task.solve(self.batch.problems[0])
+        given = task.decode(self.outputs, self.batch.length)[0]
+        if not all(isinstance(answer, Sequence) for answer in (right, given)):
+            return [Entry(task.format_answer(right), task.format_answer(given))]
+        pairs = _side_by_side(right, given)
+        return [Entry(*pair) for pair in pairs]
+
+    @property
+    def first_result_step(self) -> int:
+        """The step of the first entry."""
+        return int(np.argmax(self.batch.mask[:, 0])) + 1
+
+
+def attempt(model: Model, text: str, memory_size: int | None = None) -> Attempt:
+    """Give a model a problem in the task's own text and keep what happens inside."""
+    task = model.task
+    problem = task.parse(text)
+    length = task.length_of(problem)
+    if length > LONGEST:
+        raise BadSetting("the length of the problem", length, f"at most {LONGEST}, to be drawn")
+    memory_size = check_memory(model, memory_size)
+    batch = task.batch_of([problem])
+    unrolled = _unroll(model.dnc, batch.inputs, memory_size)
+    assert unrolled.internals is not None
+    return Attempt(model, batch, memory_size, np.asarray(unrolled.outputs), unrolled.internals)
+
+
+def check_memory(model: Model, memory_size: int | None) -> int:
+    """The slots of an attempt; by default those of training."""
+    if memory_size is None:
+        return model.memory_size
+    require_whole("memory_size", memory_size, 1)
+    if memory_size > MOST_SLOTS:
+        raise BadSetting("memory_size", memory_size, f"at most {MOST_SLOTS} slots, to be drawn")
+    return memory_size
+
+
+def state_paths(
+    found: Attempt, companions: int = COMPANIONS
+) -> Float[np.ndarray, "time batch dimensions"] | None:
+    """Cell states in the plane: the attempt's first, then those of random problems as long.
+
+    None for a controller that carries no state, or when states are not finite.
+    """
+    model, length = found.model, found.batch.length
+    inputs = found.batch.inputs
+    if companions:
+        drawn = model.task.sample(0, companions, length)
+        inputs = np.concatenate([inputs, drawn.inputs], axis=1)
+    config = model.config
+    backend = choose_backend(
+        "auto",
+        model.dnc,
+        model.task.loss,
+        config.approach.regularisation,
+        memory_size=found.memory_size,
+        threads=1,
+    )
+    states = np.asarray(backend.forward(model.dnc, inputs).cell_states)
+    if not states.shape[-1] or not np.isfinite(states).all():
+        return None
+    return reduce_states(states, dimensions=2)[0]
+
+
+def arrays(found: Attempt) -> dict[str, Any]:
+    """Everything shown, by name, for a file of one's own; time is the first axis."""
+    inside = found.internals
+    parts: dict[str, Any] = {
+        "outputs": found.outputs,
+        "inputs": found.batch.inputs,
+        "targets": found.batch.targets,
+    }
+    parts |= {"cell_state": inside.cell_state, "hidden": inside.hidden, "reads": inside.reads}
+    parts |= {name: getattr(inside.interface, name) for name in vars(inside.interface)}
+    parts |= {name: getattr(inside.memory, name) for name in vars(inside.memory) if name != "link"}
+    return {name: np.asarray(array)[:, 0] for name, array in parts.items()}
+
+
+def _side_by_side(right: Sequence[Any], given: Sequence[Any]) -> list[tuple[str, str]]:
+    count = max(len(right), len(given))
+
+    def texts(answer: Sequence[Any]) -> list[str]:
+        entries = ["?" if entry is None else str(entry) for entry in answer]
+        return entries + [NONE] * (count - len(entries))
+
+    return list(zip(texts(right), texts(given), strict=True))
+
+
+def _unroll(model: DNC, inputs: Any, memory_size: int) -> Unrolled:
+    """As `unroll` with internals, with steps rounded up so that compiled programs are reused."""
+    model.check_run(inputs, memory_size)
+    steps = len(inputs)
+    padded = jnp.pad(inputs, ((0, rounded_up(steps) - steps), (0, 0), (0, 0)))
+    found = _compiled_unroll(model, padded, memory_size)
+    cut: Unrolled = jax.tree.map(lambda leaf: np.asarray(leaf)[:steps], found)
+    return cut
+
+
+@eqx.filter_jit
+def _compiled_unroll(model: DNC, inputs: Any, memory_size: int) -> Unrolled:
+    found = model.unroll(inputs, memory_size, internals=True)
+    # steps * slots**2 numbers that nobody asks for: without them the compiler leaves them out
+    nothing = jnp.zeros((*inputs.shape[:2], 0, 0), inputs.dtype)
+    slim: Unrolled = eqx.tree_at(lambda run: run.internals.memory.link, found, nothing)
+    return slim

@@ -1,0 +1,394 @@
+"""What happened inside a DNC, as Plotly figures: one function per figure.
+
+They take the internals of `model.unroll(inputs, memory_size, internals=True)`, in which samples lie
+side by side; `sample` says which one is drawn. Steps, slots and heads are counted from 1.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+from jaxtyping import Float
+
+from constrained_dnc.errors import BadSetting
+from constrained_dnc.explorer import style
+from constrained_dnc.model.dnc import Internals
+from constrained_dnc.shapes import AnyArray
+from constrained_dnc.tasks.task import AbstractTask, Batch
+
+Values = Float[np.ndarray, "..."]
+
+TOUCHED = 0.01
+"""A slot that no weight ever reaches by this much is not in play."""
+FEWEST_SLOTS = 8
+ROW = 17
+"""Pixels of a row with a name."""
+
+
+def slots_in_play(internals: Internals, sample: int = 0) -> int:
+    """The slots up to the last one that is written or read noticeably; never very few."""
+    memory = internals.memory
+    written = np.asarray(memory.write_weights[:, sample]).max(0)
+    read = np.asarray(memory.read_weights[:, sample]).max((0, 1))
+    touched = np.flatnonzero(np.maximum(written, read) >= TOUCHED)
+    last = int(touched[-1]) + 1 if touched.size else 0
+    return min(max(last, FEWEST_SLOTS), written.size)
+
+
+def tape_figure(
+    task: AbstractTask,
+    batch: Batch,
+    outputs: Float[AnyArray, "time batch outputs"],
+    sample: int = 0,
+) -> go.Figure:
+    """Input, target and output of every step; targets only where the loss looks."""
+    inputs, targets = batch.inputs[:, sample], batch.targets[:, sample]
+    mask = batch.mask[:, sample, np.newaxis]
+    given = np.asarray(outputs)[:, sample]
+    if task.loss == "cross-entropy":
+        given = 1 / (1 + np.exp(-given))  # the probability that the target is 1
+    rows = {f"in: {name}": row for name, row in zip(task.input_channels, inputs.T, strict=True)}
+    for name, row in zip(task.output_channels, np.where(mask, targets, np.nan).T, strict=True):
+        rows[f"target: {name}"] = row
+    for name, row in zip(task.output_channels, given.T, strict=True):
+        rows[f"out: {name}"] = row
+    return _rows_figure(rows, limits=(-1.0, 1.0), texts=len(inputs) <= 26)
+
+
+def write_weights_figure(
+    internals: Internals, sample: int = 0, slots: int | None = None
+) -> go.Figure:
+    """Where the write head wrote, over slots and time."""
+    weights = np.asarray(internals.memory.write_weights[:, sample])
+    return _slots_figure({"write head": weights}, _shown(internals, sample, slots))
+
+
+def read_weights_figure(
+    internals: Internals, sample: int = 0, slots: int | None = None
+) -> go.Figure:
+    """Where each read head read, over slots and time."""
+    weights = np.moveaxis(np.asarray(internals.memory.read_weights[:, sample]), 1, 0)
+    heads = {f"head {head}": each for head, each in enumerate(weights, start=1)}
+    return _slots_figure(heads, _shown(internals, sample, slots))
+
+
+def usage_figure(internals: Internals, sample: int = 0, slots: int | None = None) -> go.Figure:
+    """How much of each slot is in use, over time."""
+    usage = np.asarray(internals.memory.usage[:, sample])
+    return _slots_figure({"usage": usage}, _shown(internals, sample, slots))
+
+
+def gates_figure(internals: Internals, sample: int = 0) -> go.Figure:
+    """Write gate, allocation gate (0 = by content, 1 = new slot) and the free gates."""
+    interface = internals.interface
+    rows = {
+        "write": np.asarray(interface.write_gate[:, sample]),
+        "allocation": np.asarray(interface.allocation_gate[:, sample]),
+    }
+    for head, gate in enumerate(np.asarray(interface.free_gates[:, sample]).T, start=1):
+        rows[f"free {head}"] = gate
+    return _rows_figure(rows, limits=(0.0, 1.0))
+
+
+def read_modes_figure(internals: Internals, sample: int = 0) -> go.Figure:
+    """How each head found its slot: backward, forward or by content."""
+    modes = np.asarray(internals.interface.read_modes[:, sample])  # time reads 3
+    steps, heads, _ = modes.shape
+    figure = _over_time(steps, height=30 + style.TOP + style.BOTTOM + 44 * heads)
+    figure.update_layout(margin_t=30, showlegend=True)
+    domains = _stacked(heads, gap=0.12)
+    for head in range(heads):
+        for mode, (name, colour) in enumerate(style.MODES.items()):
+            figure.add_scatter(
+                x=_steps(steps),
+                y=modes[:, head, mode],
+                name=name,
+                legendgroup=name,
+                showlegend=head == 0,
+                stackgroup=f"head {head + 1}",
+                line={"width": 0, "shape": "hvh"},
+                fillcolor=colour,
+                mode="lines",
+                yaxis=_axis("y", head),
+                hovertemplate=f"step %{{x}}, head {head + 1}, {name}: %{{y:.6g}}<extra></extra>",
+            )
+        figure.update_layout(
+            {
+                _axis("yaxis", head): {
+                    "domain": domains[head],
+                    "range": [0, 1],
+                    "tickvals": [0.5],
+                    "ticktext": [f"head {head + 1}"],
+                }
+            }
+        )
+    return figure
+
+
+def strengths_figure(internals: Internals, sample: int = 0) -> go.Figure:
+    """How sharply each head looks up by content."""
+    interface = internals.interface
+    lines = {"write head": np.asarray(interface.write_strength[:, sample])}
+    for head, line in enumerate(np.asarray(interface.read_strengths[:, sample]).T, start=1):
+        lines[f"head {head}"] = line
+    return _lines_figure(lines, "strength")
+
+
+def slot_figure(internals: Internals, slot: int, sample: int = 0) -> go.Figure:
+    """One slot through time: when it is written, when read and by which head, its usage."""
+    memory = internals.memory
+    place = _index("slot", slot, memory.usage.shape[-1])
+    lines = {"write head": np.asarray(memory.write_weights[:, sample, place])}
+    for head, line in enumerate(np.asarray(memory.read_weights[:, sample, :, place]).T, start=1):
+        lines[f"head {head}"] = line
+    figure = _lines_figure(lines, "weight")
+    figure.add_scatter(
+        x=_steps(len(lines["write head"])),
+        y=np.asarray(memory.usage[:, sample, place]),
+        name="usage",
+        line={"color": style.GREY, "width": 1.5, "dash": "dot", "shape": "hvh"},
+        hovertemplate="step %{x}, usage: %{y:.6g}<extra></extra>",
+    )
+    figure.update_yaxes(range=[-0.03, 1.03])
+    return figure
+
+
+def memory_figure(
+    internals: Internals, step: int, sample: int = 0, slots: int | None = None
+) -> go.Figure:
+    """The memory matrix after one step: a row for each slot."""
+    memory = np.asarray(internals.memory.memory[:, sample])
+    contents = memory[_index("step", step, len(memory)), : _shown(internals, sample, slots)]
+    # of all steps, so that colours keep their meaning while one scrubs
+    largest = float(np.nanmax(np.abs(memory), initial=1e-6))
+    figure = _matrix_figure(contents, (-largest, largest), "entry")
+    figure.update_yaxes(title_text="slot")
+    figure.update_xaxes(title_text="entry of the word")
+    return figure
+
+
+def link_figure(
+    internals: Internals, step: int, sample: int = 0, slots: int | None = None
+) -> go.Figure:
+    """The link matrix after one step: bright where slot y was written right after slot x."""
+    link = link_at(internals, step, sample)
+    shown = _shown(internals, sample, slots)
+    figure = _matrix_figure(link[:shown, :shown], (0.0, 1.0), "after slot")
+    figure.update_yaxes(title_text="slot")
+    figure.update_xaxes(title_text="written after slot")
+    return figure
+
+
+def link_at(internals: Internals, step: int, sample: int = 0) -> Float[np.ndarray, "slots slots"]:
+    """The link matrix after one step, built up from the write weights where it was not kept."""
+    memory = internals.memory
+    place = _index("step", step, len(memory.write_weights))
+    if memory.link.shape[-1]:
+        return np.asarray(memory.link[place, sample])
+    writes = np.asarray(memory.write_weights[:, sample])
+    precedence = np.asarray(memory.precedence[:, sample])
+    link = np.zeros((writes.shape[1],) * 2, writes.dtype)
+    for before, write in zip(
+        [np.zeros_like(precedence[0]), *precedence[:place]], writes[: place + 1], strict=True
+    ):
+        link = (1 - write[:, np.newaxis] - write) * link + write[:, np.newaxis] * before
+        np.fill_diagonal(link, 0)
+    return link
+
+
+def states_figure(
+    paths: Float[np.ndarray, "time batch dimensions"], encoding_steps: int, sample: int = 0
+) -> go.Figure:
+    """Cell states in the plane of their first two principal components, step by step.
+
+    `paths` come from `constrained_dnc.analysis.state_space.reduce_states`; one sample is drawn
+    strongly, the others thinly.
+    """
+    if paths.shape[-1] < 2:
+        paths = np.pad(paths, ((0, 0), (0, 0), (0, 2 - paths.shape[-1])))
+    figure = go.Figure(layout=_layout(height=360))
+    others = np.delete(paths, sample, axis=1)
+    for phase, part in (
+        ("encoding", slice(None, encoding_steps)),
+        ("decoding", slice(encoding_steps - 1, None)),  # from where encoding ended
+    ):
+        thin = np.pad(others[part], ((0, 1), (0, 0), (0, 0)), constant_values=np.nan)
+        x, y = thin[..., :2].transpose(2, 1, 0).reshape(2, -1)
+        colour = style.PHASES[phase]
+        if others.size:
+            figure.add_scattergl(
+                x=x, y=y, mode="lines", line={"color": colour, "width": 0.6},
+                opacity=0.35, hoverinfo="skip", showlegend=False,
+            )  # fmt: skip
+    for phase, part in (
+        ("encoding", slice(None, encoding_steps)),
+        ("decoding", slice(encoding_steps - 1, None)),
+    ):
+        path = paths[part, sample]
+        figure.add_scatter(
+            x=path[:, 0],
+            y=path[:, 1],
+            name=phase,
+            mode="lines+markers",
+            line={"color": style.PHASES[phase], "width": 1.8},
+            marker={"size": 5},
+            customdata=_steps(len(paths))[part],
+            hovertemplate="step %{customdata}: (%{x:.5g}, %{y:.5g})<extra></extra>",
+        )
+    figure.update_layout(showlegend=True, margin_t=30)
+    figure.update_xaxes(title_text="first component")
+    figure.update_yaxes(title_text="second component")
+    return figure
+
+
+def score_figure(
+    scores: dict[str, dict[int, float]],
+    length: int,
+    training_lengths: tuple[int, int],
+    paper_length: int | None = None,
+) -> go.Figure:
+    """Score against length, a line for each memory, with one length marked."""
+    figure = go.Figure(layout=_layout(height=300))
+    for (memory, line), dash in zip(scores.items(), _dashes(len(scores)), strict=True):
+        figure.add_scatter(
+            x=list(line),
+            y=[100 * score for score in line.values()],
+            name=memory,
+            mode="lines",
+            line={"color": style.BLUE, "width": 2, "dash": dash},
+            hovertemplate=f"length %{{x}}, {memory}: %{{y:.1f}} %<extra></extra>",
+        )
+    first, last = training_lengths
+    figure.add_vrect(first, last, fillcolor=style.GREY, opacity=0.18, line_width=0)
+    figure.add_hline(95, line={"width": 1, "dash": "dot", "color": style.GREY})
+    figure.add_vline(length, line={"width": 2, "color": style.VERMILION})
+    if paper_length:
+        figure.add_vline(paper_length, line={"width": 1.5, "dash": "dash", "color": style.GREEN})
+    figure.update_layout(showlegend=True, margin_t=30)
+    figure.update_xaxes(title_text="length")
+    figure.update_yaxes(title_text="score (%)", range=[-2, 103])
+    return figure
+
+
+def _shown(internals: Internals, sample: int, slots: int | None) -> int:
+    return slots_in_play(internals, sample) if slots is None else slots
+
+
+def _index(setting: str, number: int, count: int) -> int:
+    """The place of what is counted from 1."""
+    if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= count:
+        raise BadSetting(setting, number, f"a whole number from 1 to {count}")
+    return number - 1
+
+
+def _layout(**more: Any) -> dict[str, Any]:
+    return {"template": style.LIGHT, "showlegend": False, **more}
+
+
+def _steps(count: int) -> np.ndarray:
+    return np.arange(1, count + 1)
+
+
+def _over_time(steps: int, height: int) -> go.Figure:
+    """An empty figure whose horizontal axis is the step."""
+    return go.Figure(
+        layout=_layout(
+            height=height, xaxis={"range": [0.5, steps + 0.5], "title": {"text": "step"}}
+        )
+    )
+
+
+def _axis(name: str, number: int) -> str:
+    """Plotly's names of axes: y, y2, y3, ..."""
+    return f"{name}{number + 1}" if number else name
+
+
+def _stacked(count: int, gap: float) -> list[list[float]]:
+    """The vertical domains of equal panels, the first on top."""
+    height = 1 / (count + (count - 1) * gap)
+    return [
+        [max(0.0, 1 - place * (1 + gap) * height - height), 1 - place * (1 + gap) * height]
+        for place in range(count)
+    ]
+
+
+def _slots_figure(heads: dict[str, Values], shown: int) -> go.Figure:
+    """Weights (time, slots) as one heat map for each head, slot 1 on top."""
+    steps = len(next(iter(heads.values())))
+    each = 250 if len(heads) == 1 else 130
+    figure = _over_time(steps, style.TOP + style.BOTTOM + each * len(heads))
+    domains = _stacked(len(heads), gap=0.08)
+    for place, (name, weights) in enumerate(heads.items()):
+        figure.add_heatmap(
+            z=np.ascontiguousarray(weights[:, :shown].T),
+            x0=1, dx=1, y0=1, dy=1, zmin=0, zmax=1,
+            autocolorscale=True, showscale=False, name=name, yaxis=_axis("y", place),
+            hovertemplate=f"step %{{x}}, slot %{{y}}, {name}: %{{z:.6g}}<extra></extra>",
+        )  # fmt: skip
+        figure.update_layout(
+            {
+                _axis("yaxis", place): {
+                    "domain": domains[place],
+                    "range": [shown + 0.5, 0.5],
+                    "title": {"text": "slot" if len(heads) == 1 else f"{name}: slot"},
+                    "nticks": 6,
+                }
+            }
+        )
+    return figure
+
+
+def _rows_figure(
+    rows: dict[str, Values], limits: tuple[float, float], texts: bool = False
+) -> go.Figure:
+    """Named rows of one value per step."""
+    values = np.stack([np.asarray(row, np.float32) for row in rows.values()])
+    figure = _over_time(values.shape[1], style.TOP + style.BOTTOM + (ROW + 4 * texts) * len(rows))
+    figure.add_heatmap(
+        z=values, x0=1, dx=1, y=list(rows), zmin=limits[0], zmax=limits[1], xgap=1, ygap=1,
+        autocolorscale=True, showscale=False, hoverongaps=False,
+        texttemplate="%{z:.2~f}" if texts else None,
+        hovertemplate="step %{x}, %{y}: %{z:.6g}<extra></extra>",
+    )  # fmt: skip
+    figure.update_yaxes(autorange="reversed", tickfont_size=11)
+    return figure
+
+
+def _lines_figure(lines: dict[str, Values], what: str) -> go.Figure:
+    """A line for the write head and one for each read head."""
+    steps = len(next(iter(lines.values())))
+    figure = _over_time(steps, height=210)
+    colours = (style.BLUE, *style.HEADS)
+    for place, (name, line) in enumerate(lines.items()):
+        figure.add_scatter(
+            x=_steps(steps),
+            y=line,
+            name=name,
+            mode="lines",
+            line={"color": colours[place % len(colours)], "width": 1.6, "shape": "hvh"},
+            hovertemplate=f"step %{{x}}, {name}: %{{y:.6g}}<extra></extra>",
+        )
+    figure.update_layout(showlegend=True, margin_t=30)
+    figure.update_yaxes(title_text=what)
+    return figure
+
+
+def _matrix_figure(
+    values: Float[np.ndarray, "rows columns"], limits: tuple[float, float], column: str
+) -> go.Figure:
+    figure = go.Figure(layout=_layout(height=330))
+    figure.add_heatmap(
+        z=np.ascontiguousarray(values), x0=1, dx=1, y0=1, dy=1, zmin=limits[0], zmax=limits[1],
+        autocolorscale=True, showscale=False,
+        hovertemplate=f"slot %{{y}}, {column} %{{x}}: %{{z:.6g}}<extra></extra>",
+    )  # fmt: skip
+    rows, columns = values.shape
+    figure.update_xaxes(range=[0.5, columns + 0.5], nticks=8)
+    figure.update_yaxes(range=[rows + 0.5, 0.5], nticks=8)
+    return figure
+
+
+def _dashes(count: int) -> list[str]:
+    return (["solid", "dash", "dot", "dashdot"] * count)[:count]

@@ -1,0 +1,82 @@
+"""The models that can be looked at: run directories, also of runs that are still training."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+from pyarrow import ArrowException
+
+from constrained_dnc.config import Config
+from constrained_dnc.errors import RunProblem
+from constrained_dnc.model.dnc import DNC
+from constrained_dnc.tasks.task import AbstractTask
+from constrained_dnc.training.run import SELECTED, load_run
+
+Scores = dict[str, dict[int, float]]
+"""Score by length, by memory ("50 slots")."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """A trained model, and what is known about it."""
+
+    name: str  # as it was asked for
+    task: AbstractTask
+    config: Config
+    dnc: DNC
+    iteration: int  # of the parameters
+    state: str  # what the run is doing, in words
+    is_training: bool
+    scores: Scores
+
+    @property
+    def memory_size(self) -> int:
+        """Slots of the memory in training."""
+        return self.config.model.memory_size
+
+    @property
+    def training_lengths(self) -> tuple[int, int]:
+        return self.config.training.min_length, self.config.training.max_length
+
+
+def open_model(name: str) -> Model:
+    """The model that a run directory holds now."""
+    run = load_run(name)
+    selected, status = run.selected(), run.status
+    return Model(
+        name=name,
+        task=run.task,
+        config=run.config,
+        dnc=selected.model,
+        iteration=selected.iteration,
+        state=f"{status.state}, iteration {status.iteration} of {status.iterations}",
+        is_training=status.state == "training",
+        scores=_stored_scores(run.folder),
+    )
+
+
+def version_of(name: str) -> Any:
+    """Something that changes when the parameters, the state or the scores of a model do."""
+    folder = Path(name)
+    files = [folder / SELECTED["unseen"], folder / "status.json", *_score_files(folder)]
+    return tuple((path.name, path.stat().st_mtime_ns) for path in files if path.exists())
+
+
+def _score_files(folder: Path) -> list[Path]:
+    return sorted(folder.glob("evaluation-unseen-*.parquet"))
+
+
+def _stored_scores(folder: Path) -> Scores:
+    """What `cdnc evaluate` stored; the same lengths may have several memories."""
+    found: dict[int, dict[int, float]] = {}
+    for path in _score_files(folder):
+        try:
+            rows = pq.read_table(path, columns=["length", "memory_size", "score"]).to_pylist()
+        except (OSError, ArrowException) as error:
+            raise RunProblem(f"{path} cannot be read: {error}") from error
+        for row in rows:
+            found.setdefault(row["memory_size"], {})[row["length"]] = row["score"]
+    return {f"{size} slots": dict(sorted(found[size].items())) for size in sorted(found)}

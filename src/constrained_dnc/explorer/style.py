@@ -1,0 +1,65 @@
+"""How the explorer's figures look: one Plotly template for a light page and one for a dark one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import plotly.graph_objects as go
+
+# Okabe and Ito's colours, told apart with any colour vision and on white as on black.
+BLUE, ORANGE, GREEN, VERMILION, PURPLE, SKY = (
+    "#0072B2",
+    "#E69F00",
+    "#009E73",
+    "#D55E00",
+    "#CC79A7",
+    "#56B4E9",
+)
+HEADS = (VERMILION, GREEN, ORANGE, PURPLE, SKY)
+"""Read heads; the write head is blue."""
+MODES = {"backward": ORANGE, "forward": GREEN, "content": BLUE}
+PHASES = {"encoding": BLUE, "decoding": ORANGE}
+GREY = "#8a949d"
+
+LEFT, RIGHT, TOP, BOTTOM = 64, 14, 8, 34
+"""Margins in pixels, the same for all figures over time: a cursor crosses them in one line."""
+
+
+def template(ink: str, faint: str, card: str, weak: tuple[str, str]) -> go.layout.Template:
+    """Colours and manners; `weak` are the tones beside zero on the way to blue and to orange."""
+    blue, orange = weak
+    axis: dict[str, Any] = {
+        "color": ink,
+        "gridcolor": faint,
+        "linecolor": faint,
+        "zeroline": False,
+        "showgrid": False,
+        "ticks": "",
+        "fixedrange": True,
+        "automargin": False,
+        "title": {"standoff": 4},
+    }
+    strong_blue, strong_orange = ("#003a5c", "#7a2f00") if card == "#ffffff" else (SKY, "#ffb27a")
+    # Zero has the colour of the page: what nobody touched is not there.
+    sequential = [[0, card], [0.25, blue], [0.65, BLUE], [1, strong_blue]]
+    upwards = [[0.5, card], [0.6, orange], [0.82, VERMILION], [1, strong_orange]]
+    downwards = [[0, strong_blue], [0.18, BLUE], [0.4, blue]]
+    return go.layout.Template(
+        layout={
+            "font": {"family": "system-ui, sans-serif", "size": 12, "color": ink},
+            "paper_bgcolor": "rgba(0,0,0,0)",
+            "plot_bgcolor": "rgba(0,0,0,0)",
+            "margin": {"l": LEFT, "r": RIGHT, "t": TOP, "b": BOTTOM},
+            "colorscale": {"sequential": sequential, "diverging": downwards + upwards},
+            "hoverlabel": {"bgcolor": card, "bordercolor": faint, "font": {"color": ink}},
+            "dragmode": False,
+            "legend": {"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom"},
+            "shapedefaults": {"line": {"color": ink}},
+            "xaxis": axis,
+            "yaxis": axis,
+        }
+    )
+
+
+LIGHT = template("#1d2328", "#c9ced3", "#ffffff", ("#b5d3e7", "#f7d3bd"))
+DARK = template("#e3e7ea", "#4a525a", "#1b2025", ("#123a52", "#57301a"))

@@ -1,0 +1,135 @@
+"""The figures show the numbers of `unroll(..., internals=True)`, entry by entry."""
+
+import base64
+import json
+
+import jax
+import numpy as np
+import plotly.graph_objects as go
+import pytest
+
+from constrained_dnc import BadSetting, ModelConfig, build_dnc, get_approach, get_task
+from constrained_dnc.analysis.state_space import reduce_states
+from constrained_dnc.explorer import figures, style
+
+TASK = get_task("sort")
+BATCH = TASK.sample(3, 2, 5)
+SAMPLE = 1
+CONFIG = ModelConfig(memory_size=12, word_size=5, num_reads=2, hidden_size=16)
+
+
+@pytest.fixture(scope="module")
+def run():
+    model = build_dnc(get_approach("compr+reg"), TASK, CONFIG, key=jax.random.key(1))
+    return model.unroll(BATCH.inputs, 12, internals=True)
+
+
+def shown(figure: go.Figure) -> list[np.ndarray]:
+    """The heat maps of a figure, after a journey through JSON."""
+    data = json.loads(figure.to_json())["data"]
+    return [decoded(trace["z"]) for trace in data]
+
+
+def decoded(values) -> np.ndarray:
+
+    if isinstance(values, list):
+        return np.array(values, float)
+    raw = np.frombuffer(base64.b64decode(values["bdata"]), values["dtype"])
+    return raw.reshape([int(side) for side in values.get("shape", str(raw.size)).split(",")])
+
+
+def test_weights_and_usage_over_slots_and_time(run):
+    memory = run.internals.memory
+    (written,) = shown(figures.write_weights_figure(run.internals, SAMPLE))
+    np.testing.assert_array_equal(written, memory.write_weights[:, SAMPLE].T)
+    heads = shown(figures.read_weights_figure(run.internals, SAMPLE))
+    for head, values in enumerate(heads):
+        np.testing.assert_array_equal(values, memory.read_weights[:, SAMPLE, head].T)
+    assert len(heads) == 2
+    (usage,) = shown(figures.usage_figure(run.internals, SAMPLE, slots=3))
+    np.testing.assert_array_equal(usage, memory.usage[:, SAMPLE, :3].T)
+
+
+def test_memory_and_link_at_a_step(run):
+    memory = run.internals.memory
+    for step in (1, 7, 12):
+        (contents,) = shown(figures.memory_figure(run.internals, step, SAMPLE))
+        np.testing.assert_array_equal(contents, memory.memory[step - 1, SAMPLE])
+        (link,) = shown(figures.link_figure(run.internals, step, SAMPLE))
+        np.testing.assert_array_equal(link, memory.link[step - 1, SAMPLE])
+
+
+def test_gates_modes_and_strengths(run):
+    interface = run.internals.interface
+    (gates,) = shown(figures.gates_figure(run.internals, SAMPLE))
+    np.testing.assert_array_equal(gates[0], interface.write_gate[:, SAMPLE])
+    np.testing.assert_array_equal(gates[1], interface.allocation_gate[:, SAMPLE])
+    np.testing.assert_array_equal(gates[2:], interface.free_gates[:, SAMPLE].T)
+    modes = figures.read_modes_figure(run.internals, SAMPLE).data
+    for head in range(2):
+        for mode, name in enumerate(("backward", "forward", "content")):
+            line = modes[3 * head + mode]
+            assert line.name == name
+            np.testing.assert_array_equal(line.y, interface.read_modes[:, SAMPLE, head, mode])
+    write, *reads = figures.strengths_figure(run.internals, SAMPLE).data
+    np.testing.assert_array_equal(write.y, interface.write_strength[:, SAMPLE])
+    np.testing.assert_array_equal(
+        np.stack([line.y for line in reads]), interface.read_strengths[:, SAMPLE].T
+    )
+
+
+def test_a_slot_through_time(run):
+    memory = run.internals.memory
+    write, first, second, usage = figures.slot_figure(run.internals, 4, SAMPLE).data
+    np.testing.assert_array_equal(write.y, memory.write_weights[:, SAMPLE, 3])
+    np.testing.assert_array_equal(first.y, memory.read_weights[:, SAMPLE, 0, 3])
+    np.testing.assert_array_equal(second.y, memory.read_weights[:, SAMPLE, 1, 3])
+    np.testing.assert_array_equal(usage.y, memory.usage[:, SAMPLE, 3])
+
+
+def test_the_tape_hides_targets_that_the_loss_does_not_see(run):
+    (tape,) = shown(figures.tape_figure(TASK, BATCH, run.outputs, SAMPLE))
+    np.testing.assert_array_equal(tape[:2], BATCH.inputs[:, SAMPLE].T)
+    assert np.isnan(tape[2:4, :6]).all()  # five numerals and the control signal
+    np.testing.assert_array_equal(tape[2:4, 6:], BATCH.targets[6:, SAMPLE].T)
+    np.testing.assert_array_equal(tape[4:], run.outputs[:, SAMPLE].T)
+
+
+def test_a_tape_of_logits_shows_probabilities():
+    task = get_task("logic")
+    batch = task.batch_of([task.parse("T and F")])
+    (tape,) = shown(figures.tape_figure(task, batch, np.zeros((5, 1, 1))))
+    np.testing.assert_array_equal(tape[-1], 0.5)
+
+
+def test_paths_of_states_meet_where_encoding_ends(run):
+    paths, _ = reduce_states(np.asarray(run.cell_states), dimensions=2)
+    figure = figures.states_figure(paths, TASK.encoding_steps(5), SAMPLE)
+    encoding, decoding = (line for line in figure.data if line.type == "scatter")
+    assert (len(encoding.x), len(decoding.x)) == (6, 7)
+    assert (encoding.x[-1], encoding.y[-1]) == (decoding.x[0], decoding.y[0])
+    np.testing.assert_array_equal(decoding.x, paths[5:, SAMPLE, 0])
+
+
+def test_only_slots_in_play_are_drawn(run):
+    model = build_dnc(get_approach("compr+reg"), TASK, CONFIG, key=jax.random.key(1))
+    inside = model.unroll(BATCH.inputs, 300, internals=True).internals
+    weights = np.concatenate(
+        [inside.memory.write_weights[:, 0], inside.memory.read_weights[:, 0].reshape(-1, 300)]
+    ).max(0)
+    count = figures.slots_in_play(inside)
+    assert count < 300
+    assert weights[count:].max() < figures.TOUCHED
+    assert figures.slots_in_play(run.internals) >= figures.FEWEST_SLOTS
+
+
+@pytest.mark.parametrize("step", [0, 13, True])
+def test_a_step_that_is_not_there(run, step):
+    with pytest.raises(BadSetting, match=r"step is .*; accepted: a whole number from 1 to 12"):
+        figures.memory_figure(run.internals, step)
+
+
+def test_zero_has_the_colour_of_the_page():
+    for template, card in ((style.LIGHT, "#ffffff"), (style.DARK, "#1b2025")):
+        assert template.layout.colorscale.sequential[0][1] == card
+        assert (0.5, card) in template.layout.colorscale.diverging
