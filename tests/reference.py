@@ -26,14 +26,20 @@ def softplus(x: float) -> float:
     return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
 
 
-def content(memory: np.ndarray, key: np.ndarray, strength: float) -> np.ndarray:
+def content(
+    memory: np.ndarray, key: np.ndarray, strength: float, usage: np.ndarray | None = None
+) -> np.ndarray:
+    """With a usage the look-up over used slots, written as it is defined."""
     scores = []
     for row in memory:
         dot = sum(row[w] * key[w] for w in range(len(key)))
         row_norm = math.sqrt(sum(value**2 for value in row) + EPS)
         key_norm = math.sqrt(sum(value**2 for value in key) + EPS)
         scores.append(strength * dot / (row_norm * key_norm + EPS))
-    return softmax(np.array(scores))
+    if usage is None:
+        return softmax(np.array(scores))
+    parts = [u * math.exp(score) for u, score in zip(usage, scores, strict=True)]
+    return np.array([part / (1 + sum(parts)) for part in parts])
 
 
 def allocation(usage: np.ndarray) -> np.ndarray:
@@ -50,7 +56,8 @@ def allocation(usage: np.ndarray) -> np.ndarray:
 class Memory:
     """The external memory of one sample."""
 
-    def __init__(self, memory_size: int, word_size: int, num_reads: int):
+    def __init__(self, memory_size: int, word_size: int, num_reads: int, lookup: str):
+        self.lookup = lookup
         self.N, self.W, self.R = memory_size, word_size, num_reads
         self.memory = np.zeros((memory_size, word_size))
         self.usage = np.zeros(memory_size)
@@ -58,6 +65,9 @@ class Memory:
         self.precedence = np.zeros(memory_size)
         self.write_weights = np.zeros(memory_size)
         self.read_weights = np.zeros((num_reads, memory_size))
+
+    def find(self, key: np.ndarray, strength: float, usage: np.ndarray) -> np.ndarray:
+        return content(self.memory, key, strength, usage if self.lookup == "used-slots" else None)
 
     def step(self, xi: np.ndarray) -> np.ndarray:
         N, W, R = self.N, self.W, self.R
@@ -86,7 +96,7 @@ class Memory:
             self.usage[i] = u
 
         a = allocation(self.usage)
-        c = content(self.memory, write_key, write_strength)
+        c = self.find(write_key, write_strength, self.usage)
         w = write_gate * (allocation_gate * a + (1 - allocation_gate) * c)
 
         for i in range(N):
@@ -102,10 +112,11 @@ class Memory:
         self.precedence = (1 - sum(w)) * self.precedence + w
         self.write_weights = w
 
+        used = np.array([u + (1 - u) * w[i] for i, u in enumerate(self.usage)])
         previous = self.read_weights.copy()
         reads = np.zeros((R, W))
         for r in range(R):
-            look_up = content(self.memory, read_keys[r], read_strengths[r])
+            look_up = self.find(read_keys[r], read_strengths[r], used)
             for i in range(N):
                 backward = sum(link[j, i] * previous[r, j] for j in range(N))
                 forward = sum(link[i, j] * previous[r, j] for j in range(N))
@@ -147,6 +158,7 @@ def unroll(
     inputs: np.ndarray,
     sizes: tuple[int, int, int],
     clip_value: float | None,
+    lookup: str = "every-slot",
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Outputs, carried and uncompressed cell states, each (time, batch, ...)."""
 
@@ -156,7 +168,7 @@ def unroll(
     p = parameters
     all_outputs, all_cells, all_raw = [], [], []
     for sample in range(inputs.shape[1]):
-        memory = Memory(*sizes)
+        memory = Memory(*sizes, lookup)
         reads = np.zeros(sizes[1] * sizes[2])
         state = [p[name] for name in ("initial_cell", "initial_hidden") if name in p]
         outputs, cells, raws = [], [], []

@@ -1,12 +1,20 @@
-"""Approaches: the nine, new combinations, and what is refused."""
+"""Approaches: those with names, new combinations, and what is refused."""
 
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import pytest
 
-from constrained_dnc.approaches import APPROACHES, Approach, Regularisation, get_approach
+from constrained_dnc.approaches import (
+    APPROACHES,
+    PAPER_APPROACHES,
+    SUPPLEMENT_C_APPROACHES,
+    Approach,
+    Regularisation,
+    get_approach,
+)
 from constrained_dnc.errors import BadSetting
 
 
@@ -14,7 +22,9 @@ def test_the_nine_of_the_paper():
     parts = {
         name: (a.controller, a.compression, a.regularisation is not None)
         for name, a in APPROACHES.items()
+        if a.lookup == "every-slot"
     }
+    assert tuple(parts) == PAPER_APPROACHES + SUPPLEMENT_C_APPROACHES
     assert parts == {
         "stateful-baseline": ("lstm", False, False),
         "stateless-baseline": ("feed-forward", False, False),
@@ -27,6 +37,13 @@ def test_the_nine_of_the_paper():
         "lstm-compr+reg": ("lstm", True, True),
     }
     assert get_approach("reg").regularisation == Regularisation(task_weight=0.9, num_pairs=5)
+
+
+@pytest.mark.parametrize("name", ["compr+reg", "stateful-baseline"])
+def test_look_up_over_used_slots_is_a_part_like_the_others(name):
+    used = get_approach(f"{name}+used")
+    assert used == replace(get_approach(name), name=used.name, lookup="used-slots")
+    assert used.summary() == get_approach(name).summary() + ", look-up over used slots"
 
 
 @pytest.mark.parametrize(
@@ -42,6 +59,10 @@ def test_the_nine_of_the_paper():
         (
             lambda: Approach("x", "feed-forward", regularisation=Regularisation()),
             "which has no state",
+        ),
+        (
+            lambda: Approach("x", lookup="used slots"),
+            "approach.lookup is 'used slots'; accepted: one of every-slot, used-slots",
         ),
         (lambda: Regularisation(task_weight=1.5), "regularisation.task_weight is 1.5"),
         (lambda: Regularisation(num_pairs=0), "regularisation.num_pairs is 0"),

@@ -57,6 +57,7 @@ def test_run_id_depends_on_every_part():
     others = [
         make_config("copy", "compr"),
         make_config("sort", "reg"),
+        replace(config, approach=replace(config.approach, name="mine", lookup="used-slots")),
         replace(config, seed=1),
         replace(config, training=TrainingConfig(window=499)),
         replace(config, evaluation=EvaluationConfig(seed=1)),
@@ -84,6 +85,13 @@ def test_strange_json_is_refused_by_name(change, said):
     change(values)
     with pytest.raises(BadSetting, match=said):
         Config.from_dict(values)
+
+
+def test_a_config_from_before_the_look_up_had_a_name_is_read():
+    config = make_config("sort", "compr")
+    values = json.loads(config.to_json())
+    assert values["approach"].pop("lookup") == "every-slot"
+    assert Config.from_dict(values) == config
 
 
 def test_text_that_is_not_json_is_refused():

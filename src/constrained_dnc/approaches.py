@@ -1,13 +1,14 @@
-"""Approaches: which controller, which constraints on its state. Nine have names."""
+"""Approaches: which controller, which constraints on its state, which look-up. Some have names."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from constrained_dnc.errors import BadSetting, one_of, require_whole
 from constrained_dnc.plugins import ACCEPTED_PATHS, is_import_path
 
 CONTROLLERS = ("lstm", "peephole", "feed-forward")
+LOOKUPS = ("every-slot", "used-slots")
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,9 @@ class Approach:
     """Squash the carried cell state with tanh."""
     regularisation: Regularisation | None = None
     """Regularise the cell states with an additional loss."""
+    lookup: str = field(default="every-slot", metadata={"came_later": True})
+    """every-slot: look-up by content sees every slot, as in the paper; used-slots: a slot counts as
+    far as it is used, so that the number of slots does not matter."""
 
     def __post_init__(self) -> None:
         name = self.name
@@ -51,6 +55,8 @@ class Approach:
         if not isinstance(self.regularisation, Regularisation | None):
             accepted = "a Regularisation, or None"
             raise BadSetting("approach.regularisation", self.regularisation, accepted)
+        if self.lookup not in LOOKUPS:
+            raise BadSetting("approach.lookup", self.lookup, one_of(LOOKUPS))
         if self.controller not in CONTROLLERS and not is_import_path(self.controller):
             raise BadSetting(
                 "approach.controller",
@@ -78,7 +84,10 @@ class Approach:
                 f"regularised state (lambda {self.regularisation.task_weight:g}, "
                 f"K {self.regularisation.num_pairs})"
             )
-        return f"{self.controller} controller, {' and '.join(constraints) or 'no constraint'}"
+        parts = [f"{self.controller} controller", " and ".join(constraints) or "no constraint"]
+        if self.lookup == "used-slots":
+            parts.append("look-up over used slots")
+        return ", ".join(parts)
 
 
 APPROACHES: dict[str, Approach] = {
@@ -93,11 +102,20 @@ APPROACHES: dict[str, Approach] = {
         Approach("lstm-compr", "lstm", compression=True),
         Approach("lstm-reg", "lstm", regularisation=Regularisation()),
         Approach("lstm-compr+reg", "lstm", compression=True, regularisation=Regularisation()),
+        Approach(
+            "compr+reg+used",
+            "peephole",
+            compression=True,
+            regularisation=Regularisation(),
+            lookup="used-slots",
+        ),
+        Approach("stateful-baseline+used", "lstm", lookup="used-slots"),
     )
 }
-"""The five of the paper, then the four of its supplement C."""
+"""The five of the paper, the four of its supplement C, and two that go beyond it."""
 
 PAPER_APPROACHES = tuple(APPROACHES)[:5]
+SUPPLEMENT_C_APPROACHES = tuple(APPROACHES)[5:9]
 
 
 def get_approach(name: str) -> Approach:

@@ -156,7 +156,10 @@ class Config:
 
     @staticmethod
     def from_json(text: str) -> Config:
-        """The config that `to_json` wrote; unknown and missing fields are refused."""
+        """The config that `to_json` wrote; unknown and missing fields are refused.
+
+        A field that came later than the file has its default, which is what the file meant.
+        """
         try:
             values = json.loads(text)
         except json.JSONDecodeError as error:
@@ -286,6 +289,8 @@ def _build_dataclass(kind: Any, value: object, path: str) -> Any:
     names: Sequence[str] = [entry.name for entry in fields(kind)]
     if not isinstance(value, Mapping):
         raise BadSetting(path, value, f"the fields {', '.join(names)}")
+    added = {entry.name: entry.default for entry in fields(kind) if "came_later" in entry.metadata}
+    value = {**added, **value}
     for name in (*value, *names):
         if name not in names:
             raise BadSetting(path, name, f"the fields {', '.join(names)}")

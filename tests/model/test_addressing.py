@@ -13,6 +13,7 @@ import reference
 from constrained_dnc.model import addressing
 from constrained_dnc.model.addressing import (
     allocation_weights,
+    content_weights_of_used_slots,
     cosine_similarity,
     softmax_over_slots,
 )
@@ -98,3 +99,42 @@ def test_softmax_over_slots_keeps_small_gradients_of_large_cotangents():
     (ours,) = pull(jnp.asarray(cotangent))
     exact = (cotangent.astype(float) - cotangent.astype(float).mean()) / 50
     assert np.max(np.abs(ours - exact)) < 1e-5 * np.max(np.abs(exact))
+
+
+def one_slot_as_the_key(usage, strength):
+    """Weights in a memory whose first slot is the key, the second its opposite, the third empty."""
+    memory = jnp.array([[0.6, 0.8], [-0.6, -0.8], [0.0, 0.0]]) * 1e3
+    return content_weights_of_used_slots(
+        memory, memory[:1], jnp.array([strength]), jnp.asarray(usage)
+    )[0]
+
+
+@given(
+    usage=st.lists(entries, min_size=3, max_size=3),
+    strength=st.sampled_from([0.0, 0.1, 3.0, 30.0]),
+)
+@settings(max_examples=60, deadline=None)
+def test_look_up_over_used_slots_agrees_with_its_definition(usage, strength):
+    with jax.enable_x64(True):
+        ours = one_slot_as_the_key(usage, strength)
+    parts = np.array(usage) * np.exp(strength * np.array([1, -1, 0]))
+    np.testing.assert_allclose(ours, parts / (1 + sum(parts)), rtol=1e-6, atol=1e-12)
+
+
+@pytest.mark.parametrize("strength", [10.0, 85.0, 100.0, 1e4])
+@pytest.mark.parametrize("freed", [0.0, -1e-7])
+def test_a_freed_slot_is_not_found_however_well_it_fits(freed, strength):
+    """float32, where exp(89) is infinite: the weight of the empty slot stays what it is."""
+    weights = one_slot_as_the_key([freed, 1.0, 1.0], strength)
+    np.testing.assert_allclose(weights, [0, 0, 0.5], atol=1e-4)
+    jacobian = jax.jacobian(lambda usage: one_slot_as_the_key(usage, strength))(
+        jnp.array([freed, 1.0, 1.0])
+    )
+    assert np.all(np.isfinite(jacobian))
+
+
+def test_the_gradient_of_a_slot_that_is_not_used_is_the_whole_one():
+    """d c_0 / d u_0 at u_0 = 0 is exp(beta) / (1 + sum), not a half of it."""
+    with jax.enable_x64(True):
+        slope = jax.grad(lambda u: one_slot_as_the_key(u, 3.0)[0])(jnp.array([0.0, 0.0, 1.0]))
+    np.testing.assert_allclose(slope[0], np.exp(3) / 2, rtol=1e-5)

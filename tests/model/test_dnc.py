@@ -15,8 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import reference
-from constrained_dnc.approaches import APPROACHES
+from constrained_dnc.approaches import APPROACHES, LOOKUPS
 from constrained_dnc.errors import BadSetting
+from constrained_dnc.model import memory
 from constrained_dnc.model.build import ModelConfig
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.model.losses import state_loss, total_loss
@@ -30,7 +31,15 @@ from constrained_dnc.model.memory import (
 
 every_approach = pytest.mark.parametrize("approach", APPROACHES)
 every_network = pytest.mark.parametrize(  # approaches without those that differ in the loss only
-    "approach", ["stateful-baseline", "stateless-baseline", "compr", "peephole", "lstm-compr"]
+    "approach",
+    [
+        "stateful-baseline",
+        "stateless-baseline",
+        "compr",
+        "peephole",
+        "lstm-compr",
+        "stateful-baseline+used",
+    ],
 )
 
 
@@ -54,6 +63,7 @@ def test_agrees_with_plain_loops(approach, clip_value):
             np.asarray(inputs),
             (5, 3, 2),
             clip_value,
+            parts.lookup,
         )
         assert largest_relative_error(unrolled.outputs, outputs) < 1e-12
         if parts.controller != "feed-forward":
@@ -95,7 +105,7 @@ def test_gradients_agree_with_finite_differences(approach):
             },
         )()
 
-        # The rule "no gradient through the previous write weights" has no finite difference:
+        # The rule "no gradient through the write weights" of the usage has no finite difference:
         # freeze these weights at their values, and both must agree.
         frozen = model.unroll(inputs, 5, internals=True).internals.memory.write_weights
 
@@ -128,16 +138,21 @@ def test_gradients_agree_with_finite_differences(approach):
 
 
 def unroll_with_frozen_usage(model, inputs, write_weights):
-    """The same steps, but the usage sees the given write weights of the step before."""
+    """The same steps, but the usage sees the given write weights."""
     before = jnp.concatenate([jnp.zeros_like(write_weights[:1]), write_weights[:-1]])
     state = jax.vmap(lambda _: model.initial_state(5))(jnp.arange(inputs.shape[1]))
 
-    def body(state, step):
-        state = eqx.tree_at(lambda s: s.memory.write_weights, state, step[1])
-        outputs, state, inside = jax.vmap(model.step)(step[0], state)
+    def step(inputs, before, now, state):
+        state = eqx.tree_at(lambda s: s.memory.write_weights, state, before)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(memory, "usage_after_write", lambda usage, _: usage + (1 - usage) * now)
+            return model.step(inputs, state)
+
+    def body(state, xs):
+        outputs, state, inside = jax.vmap(step)(*xs, state)
         return state, (outputs, inside.cell_state)
 
-    return jax.lax.scan(body, state, (inputs, before))[1]
+    return jax.lax.scan(body, state, (inputs, before, write_weights))[1]
 
 
 @st.composite
@@ -148,24 +163,24 @@ def interfaces(draw):
     )
     scale = draw(st.sampled_from([0.0, 1.0, 10.0, 1e3]))
     seed = draw(st.integers(0, 2**32 - 1))
-    return num_reads, word_size, memory_size, scale, seed
+    return num_reads, word_size, memory_size, scale, seed, draw(st.sampled_from(LOOKUPS))
 
 
 @given(interfaces())
 @settings(max_examples=30, deadline=None)
 def test_laws_of_the_memory_hold(drawn):
-    num_reads, word_size, memory_size, scale, seed = drawn
+    num_reads, word_size, memory_size, scale, seed, lookup = drawn
     rng = np.random.default_rng(seed)
     state = empty_memory(memory_size, word_size, num_reads, jnp.float32)
     for _ in range(12):
         xi = rng.normal(size=interface_size(num_reads, word_size)) * scale
-        state = memory_step(state, jnp.asarray(xi, jnp.float32), num_reads, word_size)
+        state = memory_step(state, jnp.asarray(xi, jnp.float32), num_reads, word_size, lookup)
         check_laws(state)
 
 
-@partial(jax.jit, static_argnums=(2, 3))
-def memory_step(state, xi, num_reads, word_size):
-    return access(state, split_interface(xi, num_reads, word_size))[0]
+@partial(jax.jit, static_argnums=(2, 3, 4))
+def memory_step(state, xi, num_reads, word_size, lookup):
+    return access(state, split_interface(xi, num_reads, word_size), lookup)[0]
 
 
 def check_laws(state: MemoryState, slack: float = 1e-5) -> None:

@@ -9,7 +9,12 @@ import jax
 import numpy as np
 import tyro
 
-from constrained_dnc.approaches import APPROACHES, PAPER_APPROACHES, get_approach
+from constrained_dnc.approaches import (
+    APPROACHES,
+    PAPER_APPROACHES,
+    SUPPLEMENT_C_APPROACHES,
+    get_approach,
+)
 from constrained_dnc.cli.parsing import parse
 from constrained_dnc.errors import LARGEST_SEED, BadSetting, require_whole
 from constrained_dnc.model.build import build_dnc
@@ -37,7 +42,9 @@ def approaches(arguments: list[str]) -> int:
     parse(_Nothing, arguments, "cdnc approaches", approaches.__doc__)
     width = max(map(len, APPROACHES))
     for name, approach in APPROACHES.items():
-        where = "" if name in PAPER_APPROACHES else "  [supplement C]"
+        where = "  [supplement C]" if name in SUPPLEMENT_C_APPROACHES else ""
+        if name not in (*PAPER_APPROACHES, *SUPPLEMENT_C_APPROACHES):
+            where = "  [beyond the paper]"
         print(f"{name:{width}}  {approach.summary()}{where}")
     return 0
 

@@ -33,7 +33,7 @@ class _Reproduce:
     tasks: tuple[str, ...] = ()
     """Which tasks; by default those of the preset's budget."""
     approaches: tuple[str, ...] = ()
-    """Which approaches, or all (supplement C too); by default the paper's five."""
+    """Which approaches, or all (supplement C and beyond too); by default the paper's five."""
     trials: int | None = None
     """Trained instances per task and approach."""
     iterations: int | None = None

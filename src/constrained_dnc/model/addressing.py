@@ -17,6 +17,9 @@ from constrained_dnc.shapes import Array, Bool, Float
 EPSILON = 1e-6
 """Keeps norms and usages away from zero, where their gradients have none."""
 
+LARGEST_EXPONENT = 80.0
+"""Of a slot that is not used but resembles a key; its exponential stays finite in float32."""
+
 LARGEST_COMPARED_MEMORY = 160
 """Up to this many slots, comparing all pairs of usages beats a sort on a CPU."""
 
@@ -40,6 +43,24 @@ def content_weights(
     return softmax_over_slots(strengths[:, None] * similarity)
 
 
+def content_weights_of_used_slots(
+    memory: Float[Array, "slots word"],
+    keys: Float[Array, "heads word"],
+    strengths: Float[Array, "heads"],
+    usage: Float[Array, "slots"],
+) -> Float[Array, "heads slots"]:
+    """C(M, k, beta, u) = u_i exp(beta s_i) / (1 + sum_j u_j exp(beta s_j)), s the similarity.
+
+    The 1 is one slot that holds nothing: a slot that is not used has no weight and takes none.
+    """
+    scores = strengths[:, None] * cosine_similarity(keys, memory)
+    usage = jnp.where(usage < 0, 0, usage)  # by rounding
+    of_used = jnp.where(usage > 0, scores, 0)
+    peak = jax.lax.stop_gradient(jnp.max(of_used, axis=-1, keepdims=True, initial=0))
+    weights = usage * jnp.exp(jnp.minimum(scores - peak, LARGEST_EXPONENT))
+    return weights / (jnp.exp(-peak) + jnp.sum(weights, axis=-1, keepdims=True))
+
+
 @jax.custom_jvp
 def softmax_over_slots(scores: Float[Array, "heads slots"]) -> Float[Array, "heads slots"]:
     """Softmax with an accurate gradient where all slots look alike, as in an empty memory.
@@ -60,18 +81,25 @@ def _softmax_over_slots_jvp(
     return weights, tangent - jnp.mean(tangent, axis=-1, keepdims=True)
 
 
+def usage_after_write(
+    usage: Float[Array, "slots"], write_weights: Float[Array, "slots"]
+) -> Float[Array, "slots"]:
+    """u + (1 - u) w: raised where a step wrote.
+
+    As in DeepMind's implementation no gradient flows through the write weights.
+    """
+    written = jax.lax.stop_gradient(write_weights)
+    return usage + (1 - usage) * written
+
+
 def usage_after_step(
     usage: Float[Array, "slots"],
     write_weights: Float[Array, "slots"],
     read_weights: Float[Array, "reads slots"],
     free_gates: Float[Array, "reads"],
 ) -> Float[Array, "slots"]:
-    """u: raised where the previous step wrote, lowered where a head that read it frees it.
-
-    As in DeepMind's implementation no gradient flows through the previous write weights.
-    """
-    written = jax.lax.stop_gradient(write_weights)
-    usage = usage + (1 - usage) * written
+    """u: raised where the previous step wrote, lowered where a head that read it frees it."""
+    usage = usage_after_write(usage, write_weights)
     retention = reduce(mul, 1 - free_gates[:, None] * read_weights)  # psi, a product over heads
     return usage * retention
 

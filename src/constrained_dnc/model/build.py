@@ -68,6 +68,7 @@ def build_dnc(
         word_size=config.word_size,
         num_reads=config.num_reads,
         clip_value=config.clip_value,
+        lookup=approach.lookup,
         key=dnc_key,
     )
 

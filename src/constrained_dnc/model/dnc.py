@@ -65,6 +65,7 @@ class DNC(eqx.Module):
     word_size: int = eqx.field(static=True)
     num_reads: int = eqx.field(static=True)
     clip_value: float | None = eqx.field(static=True)
+    lookup: str = eqx.field(static=True)
 
     def __init__(
         self,
@@ -75,6 +76,7 @@ class DNC(eqx.Module):
         word_size: int = 16,
         num_reads: int = 4,
         clip_value: float | None = 20.0,
+        lookup: str = "every-slot",
         key: Array,
     ):
         """Wrap `controller`, which must take `input_size + num_reads * word_size` inputs."""
@@ -90,6 +92,7 @@ class DNC(eqx.Module):
         self.word_size = word_size
         self.num_reads = num_reads
         self.clip_value = clip_value
+        self.lookup = lookup
 
     @property
     def output_size(self) -> int:
@@ -116,7 +119,7 @@ class DNC(eqx.Module):
         interface = split_interface(
             self.interface_weight @ hidden + self.interface_bias, self.num_reads, self.word_size
         )
-        memory, reads = access(state.memory, interface)
+        memory, reads = access(state.memory, interface, self.lookup)
         outputs = self._clip(
             self.output_weight @ hidden + self.readout_weight @ reads.ravel() + self.output_bias
         )

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import accumulate
 
 import equinox as eqx
@@ -15,9 +16,11 @@ from jax.typing import DTypeLike
 from constrained_dnc.model.addressing import (
     allocation_weights,
     content_weights,
+    content_weights_of_used_slots,
     link_after_write,
     precedence_after_write,
     usage_after_step,
+    usage_after_write,
 )
 from constrained_dnc.shapes import Array, Float
 
@@ -102,28 +105,42 @@ def empty_memory(memory_size: int, word_size: int, num_reads: int, dtype: DTypeL
 
 
 def access(
-    state: MemoryState, interface: Interface
+    state: MemoryState, interface: Interface, lookup: str = "every-slot"
 ) -> tuple[MemoryState, Float[Array, "reads word"]]:
     """Write to the memory, then read from it: the new state and one read vector per head."""
     usage = usage_after_step(
         state.usage, state.write_weights, state.read_weights, interface.free_gates
     )
-    write_weights = _write_weights(state.memory, usage, interface)
+    find = partial(_find, lookup=lookup)
+    found = find(state.memory, usage, interface.write_key[None, :], interface.write_strength[None])
+    write_weights = _write_weights(usage, found[0], interface)
     memory = _write(state.memory, write_weights, interface)
     link = link_after_write(state.link, state.precedence, write_weights)
     precedence = precedence_after_write(state.precedence, write_weights)
-    read_weights = _read_weights(memory, link, state.read_weights, interface)
+    used = usage_after_write(usage, write_weights)
+    found = find(memory, used, interface.read_keys, interface.read_strengths)
+    read_weights = _read_weights(found, link, state.read_weights, interface)
     reads = read_weights @ memory  # r = M^T w^r
     return MemoryState(memory, usage, link, precedence, write_weights, read_weights), reads
 
 
+def _find(
+    memory: Float[Array, "slots word"],
+    usage: Float[Array, "slots"],
+    keys: Float[Array, "heads word"],
+    strengths: Float[Array, "heads"],
+    lookup: str,
+) -> Float[Array, "heads slots"]:
+    """c: look-up by content in every slot or in those that are used."""
+    if lookup == "used-slots":
+        return content_weights_of_used_slots(memory, keys, strengths, usage)
+    return content_weights(memory, keys, strengths)
+
+
 def _write_weights(
-    memory: Float[Array, "slots word"], usage: Float[Array, "slots"], interface: Interface
+    usage: Float[Array, "slots"], content: Float[Array, "slots"], interface: Interface
 ) -> Float[Array, "slots"]:
     """w^w = g^w (g^a a + (1 - g^a) c^w), looked up in the memory before the write."""
-    content = content_weights(memory, interface.write_key[None, :], interface.write_strength[None])[
-        0
-    ]
     gate = interface.allocation_gate
     return interface.write_gate * (gate * allocation_weights(usage) + (1 - gate) * content)
 
@@ -139,7 +156,7 @@ def _write(
 
 
 def _read_weights(
-    memory: Float[Array, "slots word"],
+    content: Float[Array, "reads slots"],
     link: Float[Array, "slots slots"],
     previous: Float[Array, "reads slots"],
     interface: Interface,
@@ -147,6 +164,5 @@ def _read_weights(
     """w^r: a mixture of one step back, one step forward and look-up by content."""
     backward = previous @ link  # L^T w
     forward = previous @ link.T  # L w
-    content = content_weights(memory, interface.read_keys, interface.read_strengths)
     mode_b, mode_f, mode_c = jnp.moveaxis(interface.read_modes, -1, 0)[..., None]
     return mode_b * backward + mode_f * forward + mode_c * content

@@ -137,6 +137,8 @@ def _settings(dnc: DNC) -> _kernel.Settings:
     controller = dnc.controller
     if not supports(dnc):
         raise BadSetting("backend", "fused", "pure, for a controller of your own")
+    if dnc.lookup != "every-slot":
+        raise BadSetting("backend", "fused", f"pure, for the look-up {dnc.lookup!r}")
     return _kernel.Settings(
         _NAMES[type(controller)],
         dnc.word_size,
