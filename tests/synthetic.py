@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -13,17 +14,11 @@ from scipy.special import expit
 
 from constrained_dnc.analysis.memory_modes import analyse_modes
 from constrained_dnc.analysis.state_space import analyse_states
+from constrained_dnc.config import PRESETS, parse_lengths
 from constrained_dnc.report import published
 from constrained_dnc.study import write_results
 
 LENGTHS = tuple(range(2, 101))
-EXTENDED_LENGTHS = (
-    2,
-    *range(5, 51, 5),
-    *range(60, 101, 10),
-    *range(150, 501, 50),
-    *range(600, 1001, 100),
-)
 
 
 @dataclass(frozen=True)
@@ -37,21 +32,27 @@ class Request:
     extended: bool = True
     analysis: bool = True
     samples: int = 64
+    preset: str = "paper"
+    """Whose lengths, slots and settings the study has."""
 
 
-def write_study(path: Path, request: Request | None = None) -> Path:
-    """Write a whole study whose maximum lengths are near the paper's."""
+def write_study(path: Path, request: Request | None = None, *, number_runs: bool = False) -> Path:
+    """Write a whole study whose maximum lengths are near the paper's.
+
+    With `number_runs` run ids are numbers, for names that cannot be part of a file's.
+    """
     request = Request() if request is None else request
+    numbers = count()
     rng = np.random.default_rng(7)
     path.mkdir(parents=True, exist_ok=True)
     (path / "study.json").write_text(json.dumps(_study_json(request)))
     for task in request.tasks:
         for approach in request.approaches:
             for seed in range(request.trials):
-                run_id = f"{task}-{approach}-{seed}"
+                run_id = str(next(numbers)) if number_runs else f"{task}-{approach}-{seed}"
                 quality = rng.normal(1.0, 0.15)
                 rows = _rows(request, task, approach, seed, quality=quality, rng=rng)
-                write_results(path, run_id, rows)
+                write_results(path, run_id, [{**row, "run_id": run_id} for row in rows])
                 if request.analysis:
                     write_analysis(
                         path,
@@ -122,9 +123,14 @@ def _rows(
 ) -> Iterator[dict[str, object]]:
     chance = {"logic": 0.52, "add": 0.5}.get(task, 0.2)
     key = (task, approach.removeprefix("lstm-").replace("peephole", "stateful-baseline"))
-    sizes = [(50, LENGTHS, False)] + [(500, EXTENDED_LENGTHS, True)] * request.extended
+    model, _, evaluation = PRESETS[request.preset]
+    sizes = [(model.memory_size, parse_lengths(evaluation.lengths), False)]
+    if request.extended:
+        extension = parse_lengths(evaluation.extension_lengths)
+        sizes.append((10 * model.memory_size, extension, True))
     for memory_size, lengths, extended in sizes:
         longest = published.max_lengths(extended).get(key, 20) * max(quality, 0.3)
+        longest *= model.memory_size / 50
         scores = _curve(np.array(lengths), longest, chance)
         noisy = np.clip(scores + rng.normal(0, 0.004, len(lengths)), 0, 1)
         for length, score in zip(lengths, noisy, strict=True):
@@ -159,14 +165,19 @@ def _states(
 
 
 def _study_json(request: Request) -> dict[str, object]:
+    model, training, _ = PRESETS[request.preset]
     return {
         "preset": "synthetic",
         "tasks": list(request.tasks),
         "approaches": list(request.approaches),
         "trials": request.trials,
         "iterations": request.iterations,
-        "memory_size": 50,
-        "extended_memory_size": 500 if request.extended else None,
+        "memory_size": model.memory_size,
+        "extended_memory_size": 10 * model.memory_size if request.extended else None,
+        "settings": {
+            **{f"model.{name}": value for name, value in asdict(model).items()},
+            **{f"training.{name}": value for name, value in asdict(training).items()},
+        },
         "versions": {"constrained-dnc": "0.1.0", "jax": "0.9"},
         "platform": "a made-up machine",
         "command": "cdnc reproduce --preset synthetic",

@@ -91,16 +91,23 @@ class Study:
         return None if size is None else int(size)
 
     @property
-    def training_lengths(self) -> tuple[int, int]:
-        """The shortest and the longest input in training; the paper's where nothing is said."""
-        settings = self.request.get("settings", {})
-        return settings.get("training.min_length", 5), settings.get("training.max_length", 15)
+    def settings(self) -> Mapping[str, Any]:
+        """What all runs share, by name; empty for a study that does not say."""
+        return dict(self.request.get("settings") or {})
 
     @property
-    def unseen_length(self) -> int:
+    def training_lengths(self) -> tuple[int, int] | None:
+        """The shortest and the longest input in training; None for a study that does not say."""
+        names = ("training.min_length", "training.max_length")
+        if not all(name in self.settings for name in names):
+            return None
+        return int(self.settings[names[0]]), int(self.settings[names[1]])
+
+    @property
+    def unseen_length(self) -> int | None:
         """The length whose loss selects parameters, and at which states are analysed."""
-        length: int = self.request.get("settings", {}).get("training.unseen_length", 30)
-        return length
+        length = self.settings.get("training.unseen_length")
+        return None if length is None else int(length)
 
     @property
     def tasks(self) -> tuple[str, ...]:

@@ -11,9 +11,10 @@ from matplotlib.patches import StepPatch
 from matplotlib.text import Text
 from PIL import Image
 
-from constrained_dnc.report import figures, published
+from constrained_dnc.report import drawing, figures, published
 from constrained_dnc.report.findings import Findings, find
 from constrained_dnc.study import read_study
+from synthetic import Request, write_study
 
 
 @pytest.fixture
@@ -22,10 +23,10 @@ def findings(small_study: Path) -> Findings:
 
 
 def test_every_approach_has_one_colour_and_no_two_share_colour_and_dash() -> None:
-    names = (*published.APPROACHES, *published.SUPPLEMENT_C)
-    looks = {(figures.colour(name), figures.dash(name)) for name in names}
+    names = (*published.APPROACHES, *published.SUPPLEMENT_C, *published.USED_SLOTS)
+    looks = {(drawing.colour(name), drawing.dash(name)) for name in names}
     assert len(looks) == len(names)
-    assert figures.colour("my-approach") == figures.colour("my-approach")
+    assert drawing.colour("my-approach") == drawing.colour("my-approach")
 
 
 def upright_lines(panel: Axes) -> list[float]:
@@ -34,24 +35,24 @@ def upright_lines(panel: Axes) -> list[float]:
 
 
 def test_curves_are_the_medians(findings: Findings) -> None:
-    with figures.style():
+    with drawing.style():
         figure = figures.score_against_length(findings, extended=False)
     panel = figure.axes[0]
     curve = findings.plain.curves["sort", "stateful-baseline"]
-    line = next(ln for ln in panel.lines if ln.get_color() == figures.colour("stateful-baseline"))
+    line = next(ln for ln in panel.lines if ln.get_color() == drawing.colour("stateful-baseline"))
     np.testing.assert_allclose(np.asarray(line.get_ydata()), 100 * np.median(curve.scores, axis=0))
     assert upright_lines(panel) == [50]
 
 
 def test_extension_has_a_log_axis_and_both_numbers_of_slots(findings: Findings) -> None:
-    with figures.style():
+    with drawing.style():
         panel = figures.score_against_length(findings, extended=True).axes[0]
     assert panel.get_xscale() == "log"
     assert upright_lines(panel) == [50, 500]
 
 
 def test_trajectories_overlay_all_samples(findings: Findings, page: Path) -> None:
-    with figures.style():
+    with drawing.style():
         figure = figures.state_trajectories(findings, "sort", "encoding")
     shown = [panel for panel in figure.axes if panel.collections]
     assert len(shown) == 6  # three approaches with a state, two trials
@@ -68,7 +69,7 @@ def test_wanted_embeddings_leave_out_the_decoding_of_search(findings: Findings) 
 
 
 def test_histograms_are_shares(findings: Findings) -> None:
-    with figures.style():
+    with drawing.style():
         figure = figures.memory_modes(findings, "sort", "write")
     steps = [
         patch for panel in figure.axes for patch in panel.patches if isinstance(patch, StepPatch)
@@ -81,9 +82,9 @@ def test_histograms_are_shares(findings: Findings) -> None:
 @pytest.mark.parametrize("mode", ["read", "write"])
 def test_words_have_room_above_a_single_trial(findings: Findings, monkeypatch, mode: str) -> None:
     monkeypatch.setattr(figures, "best_and_worst", lambda ranked: ([ranked[0][0]], []))
-    with figures.style():
+    with drawing.style():
         figure = figures.memory_modes(findings, "sort", mode)
-        figure.dpi = figures.DPI
+        figure.dpi = drawing.DPI
         renderer = FigureCanvasAgg(figure).get_renderer()
         figure.draw(renderer)
         words = (figure.get_suptitle(), figure.get_supxlabel())
@@ -99,13 +100,13 @@ def test_words_have_room_above_a_single_trial(findings: Findings, monkeypatch, m
 
 
 def test_dark_figures_keep_the_colours_of_the_data(findings: Findings) -> None:
-    with figures.style():
+    with drawing.style():
         figure = figures.score_against_length(findings, extended=False)
         before = [line.get_color() for line in figure.axes[0].lines[:3]]
-        figures.darken(figure)
+        drawing.darken(figure)
     assert [line.get_color() for line in figure.axes[0].lines[:3]] == before
-    assert to_hex(figure.get_facecolor()) == figures.DARK["ground"]
-    assert to_hex(figure.axes[0].title.get_color()) == figures.DARK["ink"]
+    assert to_hex(figure.get_facecolor()) == drawing.DARK["ground"]
+    assert to_hex(figure.axes[0].title.get_color()) == drawing.DARK["ink"]
 
 
 def test_files_of_every_figure(findings: Findings, page: Path) -> None:
@@ -118,3 +119,21 @@ def test_files_of_every_figure(findings: Findings, page: Path) -> None:
         pixels = np.asarray(Image.open(directory / f"{name}.png").convert("L"))
         assert min(pixels.shape) > 200
         assert pixels.std() > 5  # not blank
+
+
+def test_curvature_shows_the_papers_approaches_and_the_others_apart(findings: Findings) -> None:
+    found = {drawing.name: drawing for drawing in figures.all_drawings(findings)}
+    with drawing.style():
+        dots = [
+            sum(len(np.asarray(dots.get_offsets())) for dots in panel.collections)
+            for name in ("curvature_vs_score", "curvature_vs_score_others")
+            for panel in found[name].draw().axes[:1]
+        ]
+    assert dots == [4, 2]  # two trials of two approaches; two of lstm-compr+reg
+
+
+def test_a_name_may_have_dollars(tmp_path: Path) -> None:
+    request = Request(("$\\frac{$",), ("a$b$",), trials=1, analysis=False, extended=False)
+    study = read_study(write_study(tmp_path, request))
+    with drawing.style():
+        drawing.png(figures.score_against_length(find(study), extended=False))

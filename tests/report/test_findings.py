@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from scipy.stats import kendalltau
 
 from constrained_dnc.report.findings import best_and_worst, find
 from constrained_dnc.study import read_study
@@ -36,10 +37,29 @@ def test_order_ranks_and_instances(small_study: Path) -> None:
     assert ranked[1][0] == "sort-stateful-baseline-1"  # the diverged one counts, as the worse
     assert ranked[1][1] == pytest.approx(0.4)
     assert findings.ranked("sort", "no such approach") == []
-    # Three approaches with a state, two trials each, one run without results.
-    assert len(findings.instances["sort"].score) == 6
-    assert len(findings.instances["search"].score) == 5
-    assert "stateless-baseline" not in findings.instances["sort"].approaches
+    # Two of the paper's approaches with a state, two trials each, one run without results.
+    assert len(findings.instances["sort"].score) == 4
+    assert len(findings.instances["search"].score) == 3
+    assert set(findings.instances["sort"].approaches) == {"stateful-baseline", "compr+reg"}
+    assert set(findings.other_instances["sort"].approaches) == {"lstm-compr+reg"}
+
+
+def test_tau_pools_the_papers_stateful_approaches_only(tmp_path: Path) -> None:
+    pooled = ("stateful-baseline", "compr", "reg", "compr+reg")
+    others = ("stateless-baseline", "peephole", "lstm-reg", "compr+reg+used", "mine")
+    path = write_study(
+        tmp_path, Request(("sort",), (*pooled, *others), trials=3, samples=2, extended=False)
+    )
+    curvature, score = [], []
+    for approach in pooled:
+        for seed in range(3):
+            name = f"sort-{approach}-{seed}"
+            rows = pq.read_table(path / "results" / f"{name}.parquet").to_pylist()
+            score.append(np.mean([row["score"] for row in rows if row["length"] <= 45]))
+            curvature.append(float(np.load(path / "analysis" / f"{name}.npz")["curvature"]))
+    (found,) = find(read_study(path)).correlations()
+    assert found.instances == 12
+    assert found.tau == pytest.approx(kendalltau(curvature, score).statistic)
 
 
 @pytest.mark.parametrize(("trials", "best", "worst"), [(10, 3, 3), (5, 3, 2), (2, 2, 0), (0, 0, 0)])

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 from rich.console import Console
@@ -17,8 +18,12 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
 
+from constrained_dnc.report import figures, tables
+from constrained_dnc.report.findings import find
 from constrained_dnc.report.page import build_report, terminal_table
+from constrained_dnc.report.summary import budget_warning
 from constrained_dnc.report.wording import DASH
+from constrained_dnc.study import read_study
 from synthetic import Request, write_study
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
@@ -43,8 +48,10 @@ class Outline(HTMLParser):
         super().__init__()
         self.open: list[str] = []
         self.links: list[str] = []
+        self.attributes: list[tuple[str, str]] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.attributes += [(tag, name) for name, _ in attrs]
         self.links += [str(value) for name, value in attrs if name in ("src", "href", "srcset")]
         if tag not in self.VOID:
             self.open.append(tag)
@@ -100,6 +107,67 @@ def test_a_users_own_task_and_approach(tmp_path: Path) -> None:
     assert "my &amp; approach" in text
     assert told == [("figures", 1, 1)]
     assert re.search(rf"my <task>\s+\d+ \({DASH}\)", printed(path))
+
+
+HOSTILE = '"><img src=x onerror=alert(1)>/../\x1b[31m[/red]'
+
+
+def test_names_are_text_everywhere(tmp_path: Path) -> None:
+    request = Request((HOSTILE, HOSTILE + "s" * 300), ("reg", HOSTILE), trials=1, samples=2)
+    path = write_study(tmp_path / "study", request, number_runs=True)
+    page = build_report(path)
+    outline = Outline()
+    outline.feed(page.read_text(encoding="utf-8"))
+    assert outline.open == []
+    assert not any("onerror" in name or "onerror" in tag for tag, name in outline.attributes)
+    for link in outline.links:
+        assert link.startswith(("data:", "#")) or (page.parent / unquote(link)).is_file()
+    assert {file.name for file in tmp_path.iterdir()} == {"study"}
+    assert "\x1b" not in printed(path)
+    assert "[/red]" in printed(path)
+
+
+QUICK = Request(trials=3, iterations=6000, preset="quick", samples=2)
+
+
+def test_numbers_in_captions_come_from_the_study(tmp_path: Path) -> None:
+    path = write_study(tmp_path, QUICK)
+    findings = find(read_study(path))
+    captions = [table.caption for table in tables.all_tables(findings)]
+    captions += [drawing.caption for drawing in figures.all_drawings(findings)]
+    told = re.sub(r"\(paper: [^)]*\)", "", " ".join(captions))
+    assert not re.search(r"\b(5 to 15|30|45|50|450|500)\b", re.sub("2 to [35]0", "", told))
+    assert "training lengths (1 to 6)" in told
+    assert "lengths from 2 to 30 (paper: 2 to 45)" in " ".join(captions)
+    assert "lengths from 2 to 50 (paper: 2 to 450)" in " ".join(captions)
+    assert "cell states at length 8" in told
+    assert "Histograms at length 6" in told
+
+
+def test_other_settings_than_the_papers_are_named(tmp_path: Path) -> None:
+    request = Request(("sort",), ("reg",), 10, 300_000, analysis=False, extended=False)
+    path = write_study(tmp_path, request)
+    stored = json.loads((path / "study.json").read_text())
+    settings = {"training.max_length": 20, "training.learning_rate": 0.01}
+    stored["settings"] |= settings
+    (path / "study.json").write_text(json.dumps(stored))
+    told = budget_warning(find(read_study(path)))
+    assert "longest input in training 20 (paper: 15)" in told
+    assert "learning rate 0.01 (paper: 0.001)" in told
+    assert "smaller" not in told
+    quick = budget_warning(find(read_study(write_study(tmp_path / "quick", QUICK))))
+    assert "slots 16 (paper: 50)" in quick
+    assert "controller width 64 (paper: 128)" in quick
+
+
+def test_a_study_that_does_not_say_its_lengths_is_given_none(tmp_path: Path) -> None:
+    path = write_study(tmp_path, Request(("sort",), ("reg",), 1, analysis=False, extended=False))
+    stored = json.loads((path / "study.json").read_text())
+    del stored["settings"]
+    (path / "study.json").write_text(json.dumps(stored))
+    text = build_report(path).read_text(encoding="utf-8")
+    assert f"<dt>training lengths</dt><dd>{DASH} (paper: 5 to 15)</dd>" in text
+    assert "Shaded" not in text
 
 
 def printed(study: Path) -> str:
@@ -189,7 +257,7 @@ def test_the_page_in_a_browser(browser: Browser, page: Path, width: int, scheme:
     assert browser.run(counts) == [8, 8, 8, 8]
     drawn = "return document.querySelectorAll('.chart .scatterlayer path.js-line').length"
     assert browser.run(drawn) >= 16
-    assert len(browser.driver.find_elements(By.CSS_SELECTOR, "section.table table")) == 9
+    assert len(browser.driver.find_elements(By.CSS_SELECTOR, "section.table table")) == 10
     broken = "return [...document.images].filter(i => i.complete && !i.naturalWidth).length"
     assert browser.run(broken) == 0
     ink = browser.run("return document.querySelector('.js-plotly-plot').layout.font.color")

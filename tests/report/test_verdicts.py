@@ -20,6 +20,7 @@ def verdicts(path: Path, **ends: list[int]) -> dict[str, Verdict]:
         "trials": 3,
         "memory_size": 50,
         "iterations": 20_000,
+        "settings": {"training.min_length": 5, "training.max_length": 15},
     }
     (path / "study.json").write_text(json.dumps(request))
     for name, lengths in ends.items():
@@ -78,4 +79,4 @@ def test_curvature_signs(small_study: Path) -> None:
         "sort",
         "search",
     }
-    assert "6 instances" in next(v.budget for v in told if v.claim.task == "sort")
+    assert "4 instances" in next(v.budget for v in told if v.claim.task == "sort")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +19,7 @@ class Longest:
 
     length: int
     interval: tuple[int, int] | None
-    training_score: float
+    training_score: float  # NaN for a study that does not say what it was trained on
     trials: int
 
 
@@ -31,6 +31,7 @@ class Evaluation:
     curves: Mapping[tuple[str, str], Curves]
     longest: Mapping[tuple[str, str], Longest]
     averages: Mapping[tuple[str, str], Float[np.ndarray, "..."]]
+    averaged_lengths: tuple[int, int]  # the first and the last of them
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,7 @@ class Instances:
     approaches: tuple[str, ...]
     run_ids: tuple[str, ...]
     curvature: Float[np.ndarray, "instances"]
+    explained_variance: Float[np.ndarray, "instances"]
     score: Float[np.ndarray, "instances"]
 
 
@@ -52,7 +54,8 @@ class Findings:
     approaches: tuple[str, ...]
     plain: Evaluation
     extended: Evaluation
-    instances: Mapping[str, Instances]
+    instances: Mapping[str, Instances]  # of the four approaches that the paper pools
+    other_instances: Mapping[str, Instances]
 
     @property
     def iterations(self) -> int:
@@ -80,16 +83,18 @@ class Findings:
 def find(study: Study) -> Findings:
     """Evaluate a study, as far as it has got."""
     plain = evaluate(study, extended=False)
-    known = (*published.APPROACHES, *published.SUPPLEMENT_C)
-    tasks = _in_order(study.tasks, published.TASKS)
-    found = _instances(study, plain)
+    known = (*published.APPROACHES, *published.SUPPLEMENT_C, *published.USED_SLOTS)
+    approaches = _in_order(study.approaches, known)
+    pooled = [name for name in approaches if name in published.STATEFUL]
+    others = [name for name in approaches if name not in published.STATEFUL]
     return Findings(
         study,
-        tasks,
-        _in_order(study.approaches, known),
+        _in_order(study.tasks, published.TASKS),
+        approaches,
         plain,
         evaluate(study, extended=True),
-        {task: found[task] for task in tasks if task in found},
+        _instances(study, plain, pooled),
+        _instances(study, plain, others),
     )
 
 
@@ -105,6 +110,7 @@ def evaluate(study: Study, extended: bool, selection: str | None = None) -> Eval
             key: statistics.average_scores(curve.scores, curve.lengths, up_to)
             for key, curve in curves.items()
         },
+        _averaged_lengths(curves, up_to),
     )
 
 
@@ -114,27 +120,42 @@ def best_and_worst(ranked: list[tuple[str, float]]) -> tuple[list[str], list[str
     return names[:3], names[3:][-3:]
 
 
-def _longest(curve: Curves, training_lengths: tuple[int, int]) -> Longest:
+def _longest(curve: Curves, training_lengths: tuple[int, int] | None) -> Longest:
+    score = float("nan")
+    if training_lengths is not None:
+        score = statistics.training_score(curve.scores, curve.lengths, training_lengths)
     return Longest(
         statistics.max_length(curve.scores, curve.lengths),
         statistics.max_length_interval(curve.scores, curve.lengths),
-        statistics.training_score(curve.scores, curve.lengths, training_lengths),
+        score,
         curve.trials,
     )
 
 
-def _instances(study: Study, plain: Evaluation) -> dict[str, Instances]:
-    found: dict[str, list[tuple[str, str, float, float]]] = {}
+def _averaged_lengths(curves: Mapping[tuple[str, str], Curves], up_to: int) -> tuple[int, int]:
+    """The lengths that averages are really over, not those the paper has."""
+    found = [int(at) for curve in curves.values() for at in curve.lengths if 2 <= at <= up_to]
+    return min(found, default=0), max(found, default=0)
+
+
+def _instances(study: Study, plain: Evaluation, approaches: Sequence[str]) -> dict[str, Instances]:
+    found: dict[str, list[tuple[str, str, float, float, float]]] = {}
     for (task, approach), curve in plain.curves.items():
+        if approach not in approaches:
+            continue
         for run_id, score in zip(curve.run_ids, plain.averages[task, approach], strict=True):
-            for curvature in study.analysis(run_id, "curvature").values():
-                found.setdefault(task, []).append((approach, run_id, float(curvature), score))
-    return {task: _collect(rows) for task, rows in found.items()}
+            arrays = study.analysis(run_id, "curvature", "explained_variance")
+            if "curvature" in arrays:
+                explained = float(arrays.get("explained_variance", np.nan))
+                row = (approach, run_id, float(arrays["curvature"]), explained, score)
+                found.setdefault(task, []).append(row)
+    tasks = _in_order(study.tasks, published.TASKS)
+    return {task: _collect(found[task]) for task in tasks if task in found}
 
 
-def _collect(rows: list[tuple[str, str, float, float]]) -> Instances:
-    approaches, run_ids, curvature, score = zip(*rows, strict=True)
-    return Instances(approaches, run_ids, np.array(curvature), np.array(score))
+def _collect(rows: list[tuple[str, str, float, float, float]]) -> Instances:
+    approaches, run_ids, *values = zip(*rows, strict=True)
+    return Instances(approaches, run_ids, *map(np.array, values))
 
 
 def _in_order(names: tuple[str, ...], known: tuple[str, ...]) -> tuple[str, ...]:

@@ -11,11 +11,15 @@ from constrained_dnc.analysis.statistics import Description
 
 TASKS = ("sort", "copy", "differentiation", "shift", "add", "logic", "search")
 APPROACHES = ("stateful-baseline", "stateless-baseline", "compr", "reg", "compr+reg")
+STATEFUL = ("stateful-baseline", "compr", "reg", "compr+reg")  # pooled over in Kendall's tau
 VANILLA = ("lstm-compr", "lstm-reg", "lstm-compr+reg")
 SUPPLEMENT_C = ("peephole", *VANILLA)
+USED_SLOTS = ("compr+reg+used", "stateful-baseline+used")  # ours: neither the paper's nor C's
 ENCODING_ONLY = ("search", "logic")  # tasks whose decoding phase the paper leaves out of t-SNE
 ITERATIONS = 300_000
 TRIALS = 10
+TRAINING_LENGTHS = (5, 15)
+UNSEEN_LENGTH = 30
 TITLE = (
     "State-Space Constraints Can Improve the Generalisation of the Differentiable Neural Computer "
     "to Input Sequences With Unseen Length"
@@ -77,6 +81,13 @@ def curvature_correlations() -> dict[str, tuple[float, float]]:
     """Kendall's tau and adjusted p by task."""
     rows = _rows("curvature_correlation", False)
     return {row["task"]: (float(row["kendall_tau"]), float(row["p_adjusted"])) for row in rows}
+
+
+@cache
+def explained_variances() -> dict[str, float]:
+    """Share of the variance in the 20 principal components by task, a mean over instances."""
+    rows = _rows("explained_variance", False)
+    return {row["task"]: float(row["percent"]) / 100 for row in rows}
 
 
 def _rows(table: str, extended: bool) -> list[dict[str, str]]:

@@ -7,49 +7,20 @@ rounding, as the paper's evidently were: of medians printed as equal, it marks o
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from math import isnan
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from jaxtyping import Float
 
 from constrained_dnc.analysis import statistics
+from constrained_dnc.analysis.state_space import DIMENSIONS
 from constrained_dnc.report import published
-from constrained_dnc.report.findings import Findings, Longest, evaluate
-from constrained_dnc.report.wording import DASH, MINUS, Number, rounded, signed
+from constrained_dnc.report.cells import Cell, Table, difference, largest, worded
+from constrained_dnc.report.findings import Findings
+from constrained_dnc.report.lengths import Key, max_lengths, max_lengths_by_seen_selection
+from constrained_dnc.report.wording import MINUS, listed, plural, span
 
 STATISTICS = ("median", "max", "mean", "sd")
-Key = tuple[str, str]
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One entry, already worded: ours, the paper's, and ours minus the paper's."""
-
-    ours: str
-    paper: str
-    difference: str
-    note: str = ""
-    bold: bool = False
-    italic: bool = False
-    paper_bold: bool = False
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table of the report. `records` hold the same as plain numbers, one per entry."""
-
-    name: str
-    title: str
-    caption: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, tuple[Cell, ...]], ...]
-    records: tuple[Mapping[str, object], ...]
-    warnings: tuple[str, ...] = field(default=())
 
 
 def all_tables(findings: Findings) -> list[Table]:
@@ -63,107 +34,21 @@ def all_tables(findings: Findings) -> list[Table]:
         if set(findings.approaches) - set(published.APPROACHES):
             tables += [tests_of_others(findings, extended)]
     if findings.instances:
-        tables += [correlations(findings)]
+        tables += [correlations(findings), explained_variances(findings)]
     if len(findings.study.selections) > 1:
         tables += [max_lengths_by_seen_selection(findings)]
     return tables
 
 
-def max_lengths(findings: Findings, extended: bool) -> Table:
-    """Maximum lengths and the factor over the stateful baseline without extension."""
-    return max_length_table(
-        findings.at(extended).longest,
-        findings.plain.longest,
+def averages(findings: Findings, extended: bool) -> Table:
+    """Median, maximum, mean and SD over trials of the average score."""
+    evaluation = findings.at(extended)
+    return average_table(
+        evaluation.averages,
         findings.tasks,
         findings.approaches,
         extended,
-    )
-
-
-def max_lengths_by_seen_selection(findings: Findings) -> Table:
-    """Maximum lengths when parameters are selected by the loss at training lengths only."""
-    seen = evaluate(findings.study, extended=False, selection="seen").longest
-    table = max_length_table(seen, seen, findings.tasks, findings.approaches, False)
-    return Table(
-        "max_length_seen_selection",
-        "Maximum lengths, parameters selected on training lengths only",
-        table.caption + " No unseen length was used for selection; the paper used length 30.",
-        table.columns,
-        table.rows,
-        table.records,
-    )
-
-
-def max_length_table(
-    longest: Mapping[Key, Longest],
-    plain: Mapping[Key, Longest],
-    tasks: Sequence[str],
-    approaches: Sequence[str],
-    extended: bool,
-) -> Table:
-    """`plain` holds the lengths without extension, for the factor."""
-    paper = published.max_lengths(extended)
-    rows, records = [], []
-    for task in tasks:
-        best = _largest(
-            longest[task, name].length for name in approaches if (task, name) in longest
-        )
-        paper_best = _largest(paper[task, name] for name in approaches if (task, name) in paper)
-        cells = []
-        for name in approaches:
-            ours, theirs = longest.get((task, name)), paper.get((task, name))
-            length = None if ours is None else ours.length
-            cells.append(
-                Cell(
-                    *_worded(length, theirs, 0),
-                    "" if ours is None else _length_note(ours),
-                    bold=length is not None and length == best > 0,
-                    paper_bold=theirs is not None and theirs == paper_best > 0,
-                )
-            )
-            records.append(
-                {
-                    "task": task,
-                    "approach": name,
-                    "max_length": length,
-                    "interval_low": ours.interval[0] if ours and ours.interval else None,
-                    "interval_high": ours.interval[1] if ours and ours.interval else None,
-                    "training_score": ours.training_score if ours else None,
-                    "trials": ours.trials if ours else 0,
-                    "paper": theirs,
-                    "difference": _difference(length, theirs),
-                }
-            )
-        ours_factor, paper_factor = _factors(task, longest, plain, extended)
-        cells.append(Cell(*_worded(ours_factor, paper_factor, 1)))
-        records.append(
-            {
-                "task": task,
-                "approach": "factor",
-                "max_length": ours_factor,
-                "paper": paper_factor,
-                "difference": _difference(ours_factor, paper_factor),
-            }
-        )
-        rows.append((task, tuple(cells)))
-    against = "of the baseline without extension" if extended else "of the baseline"
-    return Table(
-        "max_length_extended_memory" if extended else "max_length",
-        "Maximum lengths with extended memory" if extended else "Maximum lengths",
-        "The longest input whose median score over trials is at least 95 %, with its 95 % "
-        "bootstrap interval over trials and the score at the training lengths (5 to 15). Factor: "
-        f"the longest of compr, reg and compr+reg over that {against} (stateful). The longest are "
-        "bold.",
-        (*approaches, "factor"),
-        tuple(rows),
-        tuple(records),
-    )
-
-
-def averages(findings: Findings, extended: bool) -> Table:
-    """Median, maximum, mean and SD over trials of the average score."""
-    return average_table(
-        findings.at(extended).averages, findings.tasks, findings.approaches, extended
+        evaluation.averaged_lengths,
     )
 
 
@@ -172,60 +57,80 @@ def average_table(
     tasks: Sequence[str],
     approaches: Sequence[str],
     extended: bool,
+    averaged_lengths: tuple[int, int] | None = None,
 ) -> Table:
     """From the average score of every trial, in percent."""
     paper = published.average_scores(extended)
     rows, records = [], []
     for task in tasks:
-        ours = {
+        described = {
             name: statistics.describe(scores[task, name])
             for name in approaches
             if (task, name) in scores
         }
+        printed = {name: paper[task, name] for name in approaches if (task, name) in paper}
+        marked = published.BOLD_MEDIANS[extended].get(task)
         for statistic in STATISTICS:
-            values = {name: 100 * float(getattr(told, statistic)) for name, told in ours.items()}
-            theirs = {
-                name: 100 * float(getattr(paper[task, name], statistic))
-                for name in approaches
-                if (task, name) in paper
-            }
-            best = _largest(values.values()) if statistic in ("median", "mean") else float("inf")
-            printed_bold = published.BOLD_MEDIANS[extended].get(task)
-            rows.append(
-                (
-                    f"{task} {statistic}",
-                    tuple(
-                        Cell(
-                            *_worded(values.get(name), theirs.get(name), 0),
-                            bold=statistic == "median" and values.get(name) == best,
-                            italic=statistic == "mean" and values.get(name) == best,
-                            paper_bold=statistic == "median" and name == printed_bold,
-                        )
-                        for name in approaches
-                    ),
-                )
-            )
+            ours, theirs = _percents(described, statistic), _percents(printed, statistic)
+            cells = _average_cells(statistic, approaches, ours, theirs, marked)
+            rows.append((f"{task} {statistic}", tuple(cells)))
             records += [
                 {
                     "task": task,
                     "approach": name,
                     "statistic": statistic,
-                    "percent": values.get(name),
+                    "percent": ours.get(name),
                     "paper": theirs.get(name),
-                    "difference": _difference(values.get(name), theirs.get(name)),
+                    "difference": difference(ours.get(name), theirs.get(name)),
                 }
                 for name in approaches
             ]
-    up_to = statistics.AVERAGE_UP_TO_EXTENDED if extended else statistics.AVERAGE_UP_TO
     return Table(
         "average_score_extended_memory" if extended else "average_score",
         "Average scores with extended memory" if extended else "Average scores",
-        f"Score of a trial in percent (hit rate for search, else accuracy), averaged over the "
-        f"lengths 2 to {up_to}; over trials: median, maximum, mean and standard deviation (divisor "
-        f"n {MINUS} 1). The largest median is bold, the largest mean italic.",
+        _average_caption(approaches, extended, averaged_lengths),
         tuple(approaches),
         tuple(rows),
         tuple(records),
+    )
+
+
+def _percents(described: Mapping[str, statistics.Description], statistic: str) -> dict[str, float]:
+    return {name: 100 * float(getattr(told, statistic)) for name, told in described.items()}
+
+
+def _average_cells(
+    statistic: str,
+    approaches: Sequence[str],
+    ours: Mapping[str, float],
+    theirs: Mapping[str, float],
+    marked: str | None,
+) -> Iterator[Cell]:
+    """One per approach; only the paper's own compete for a mark."""
+    best = largest(value for name, value in ours.items() if name in published.APPROACHES)
+    for name in approaches:
+        is_best = name in published.APPROACHES and ours.get(name) == best
+        yield Cell(
+            *worded(ours.get(name), theirs.get(name), 0),
+            bold=statistic == "median" and is_best,
+            italic=statistic == "mean" and is_best,
+            paper_bold=statistic == "median" and name == marked,
+        )
+
+
+def _average_caption(
+    approaches: Sequence[str], extended: bool, averaged_lengths: tuple[int, int] | None
+) -> str:
+    up_to = statistics.AVERAGE_UP_TO_EXTENDED if extended else statistics.AVERAGE_UP_TO
+    over = "the evaluated lengths" if averaged_lengths is None else "the evaluated lengths from "
+    over += "" if averaged_lengths is None else span(averaged_lengths)
+    if averaged_lengths != (2, up_to):
+        over += f" (paper: 2 to {up_to})"
+    of_paper = "of the paper's approaches " if set(approaches) - set(published.APPROACHES) else ""
+    return (
+        f"Score of a trial in percent (hit rate for search, else accuracy), averaged over {over}; "
+        f"over trials: median, maximum, mean and standard deviation (divisor n {MINUS} 1). The "
+        f"largest median {of_paper}is bold, the largest mean italic."
     )
 
 
@@ -281,7 +186,7 @@ def test_table(
                     "p": None if test is None else test.p,
                     "p_adjusted": p,
                     "paper": theirs,
-                    "difference": _difference(p, theirs),
+                    "difference": difference(p, theirs),
                 }
             )
         rows.append((f"{first} / {second}", tuple(cells)))
@@ -310,7 +215,7 @@ def correlation_table(results: Sequence[statistics.Correlation]) -> Table:
     for result in results:
         tau, p = paper.get(result.task, (None, None))
         note = f"{result.instances} instances"
-        tau_cell = Cell(*_worded(result.tau, tau, 2), note)
+        tau_cell = Cell(*worded(result.tau, tau, 2), note)
         rows.append((result.task, (tau_cell, _p_cell(result.p_adjusted, p))))
         records.append(
             {
@@ -320,123 +225,57 @@ def correlation_table(results: Sequence[statistics.Correlation]) -> Table:
                 "p_adjusted": result.p_adjusted,
                 "paper_tau": tau,
                 "paper_p_adjusted": p,
-                "difference": _difference(result.tau, tau),
+                "difference": difference(result.tau, tau),
             }
         )
     return Table(
         "curvature_correlation",
         "Curvature and score",
         "Kendall's τ between the curvature of the state's path and the average score, over all "
-        "instances with a state; p by normal approximation, adjusted by Benjamini-Hochberg over "
-        "the tasks. Bold: p of at most 0.05.",
+        f"instances of {listed(published.STATEFUL)}, as in the paper; p by normal approximation, "
+        "adjusted by Benjamini-Hochberg over the tasks. Bold: p of at most 0.05.",
         ("τ", "p"),
         tuple(rows),
         tuple(records),
     )
 
 
-def write_tables(tables: Iterable[Table], directory: Path) -> None:
-    """Each table as CSV (plain numbers) and LaTeX."""
-    directory.mkdir(parents=True, exist_ok=True)
-    for table in tables:
-        (directory / f"{table.name}.csv").write_text(to_csv(table), encoding="utf-8")
-        (directory / f"{table.name}.tex").write_text(to_latex(table), encoding="utf-8")
-
-
-def to_csv(table: Table) -> str:
-    """One line per entry; an absent value is empty."""
-    names = list(dict.fromkeys(name for record in table.records for name in record))
-    file = io.StringIO()
-    writer = csv.DictWriter(file, names, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(
-        {name: "" if _absent(value) else value for name, value in record.items()}
-        for record in table.records
+def explained_variances(findings: Findings) -> Table:
+    """How much of the states' variance the principal components hold."""
+    paper = published.explained_variances()
+    rows, records = [], []
+    for task, found in findings.instances.items():
+        known = found.explained_variance[~np.isnan(found.explained_variance)]
+        if not len(known):
+            continue
+        ours, theirs = float(known.mean()), paper.get(task)
+        percent = None if theirs is None else 100 * theirs
+        note = plural(len(known), "instance")
+        rows.append((task, (Cell(*worded(100 * ours, percent, 0), note),)))
+        records.append(
+            {
+                "task": task,
+                "instances": len(known),
+                "explained_percent": 100 * ours,
+                "paper": percent,
+                "difference": difference(100 * ours, percent),
+            }
+        )
+    return Table(
+        "explained_variance",
+        "Explained variance",
+        f"Share of the variance of the cell states that {DIMENSIONS} principal components explain "
+        f"(fewer where there are fewer cells), in percent: the mean over all instances of "
+        f"{listed(published.STATEFUL)}.",
+        ("explained (%)",),
+        tuple(rows),
+        tuple(records),
     )
-    return file.getvalue()
-
-
-def to_latex(table: Table) -> str:
-    """A tabular with three lines per row: ours, the paper's, the difference."""
-    lines = [
-        f"% {table.title}. {table.caption}",
-        *(f"% {warning}" for warning in table.warnings),
-        r"\begin{tabular}{ll|" + "c" * len(table.columns) + "}",
-        r"\hline",
-        " & ".join(["", "", *map(_latex, table.columns)]) + r" \\",
-        r"\hline",
-    ]
-    for label, cells in table.rows:
-        entries = {
-            "ours": [_marked(cell.ours, cell.bold, cell.italic) for cell in cells],
-            "paper": [_marked(cell.paper, cell.paper_bold, False) for cell in cells],
-            "difference": [_latex(cell.difference) for cell in cells],
-        }
-        for name, texts in entries.items():
-            head = _latex(label) if name == "ours" else ""
-            lines.append(" & ".join([head, name, *texts]) + r" \\")
-        lines.append(r"\hline")
-    return "\n".join([*lines, r"\end{tabular}", ""])
-
-
-def _factors(
-    task: str, longest: Mapping[Key, Longest], plain: Mapping[Key, Longest], extended: bool
-) -> tuple[float | None, float | None]:
-    baseline = plain.get((task, statistics.BASELINE))
-    ours = statistics.factor(
-        {name: found.length for (of, name), found in longest.items() if of == task},
-        None if baseline is None else baseline.length,
-    )
-    lengths = published.max_lengths(extended)
-    paper = statistics.factor(
-        {name: length for (of, name), length in lengths.items() if of == task},
-        published.max_lengths(False).get((task, statistics.BASELINE)),
-    )
-    return ours, paper
-
-
-def _length_note(found: Longest) -> str:
-    interval = "" if found.interval is None else f"[{found.interval[0]}, {found.interval[1]}], "
-    return f"{interval}training {rounded(100 * found.training_score, 0)} %"
 
 
 def _p_cell(ours: float | None, paper: float | None) -> Cell:
     return Cell(
-        *_worded(ours, paper, 3),
+        *worded(ours, paper, 3),
         bold=ours is not None and ours <= statistics.SIGNIFICANCE,
         paper_bold=paper is not None and paper <= statistics.SIGNIFICANCE,
     )
-
-
-def _worded(ours: Number | None, paper: Number | None, digits: int) -> tuple[str, str, str]:
-    return (
-        rounded(ours, digits),
-        rounded(paper, digits),
-        signed(_difference(ours, paper), digits),
-    )
-
-
-def _difference(ours: Number | None, paper: Number | None) -> Number | None:
-    if ours is None or paper is None or isnan(ours) or isnan(paper):
-        return None
-    return ours - paper
-
-
-def _absent(value: object) -> bool:
-    return value is None or (isinstance(value, float) and isnan(value))
-
-
-def _largest(values: Iterable[Number]) -> Number:
-    return max((value for value in values if not isnan(value)), default=0)
-
-
-def _marked(text: str, bold: bool, italic: bool) -> str:
-    inner = _latex(text)
-    if bold:
-        return rf"\textbf{{{inner}}}"
-    return rf"\textit{{{inner}}}" if italic else inner
-
-
-def _latex(text: str) -> str:
-    escaped = "".join("\\" + letter if letter in "&%$#_{}" else letter for letter in text)
-    return escaped.replace(DASH, "--").replace(MINUS, "$-$").replace("τ", r"$\tau$")

@@ -21,6 +21,7 @@ from constrained_dnc.report.wording import (
     thousands,
 )
 
+MARKS = {True: ("yes", "✓"), False: ("no", "✗"), None: ("open", "·")}
 ALIKE = 0.2  # values within a fifth of the larger one count as alike
 
 
@@ -39,6 +40,15 @@ class Verdict:
     word: str
     agrees: bool | None
     caution: str
+
+    @property
+    def kind(self) -> str:
+        """How the page shows it: yes, no or open."""
+        return MARKS[None if self.caution else self.agrees][0]
+
+    @property
+    def mark(self) -> str:
+        return MARKS[None if self.caution else self.agrees][1]
 
     def sentence(self) -> str:
         values = f"paper {self.paper}; here {self.here}" if self.here else f"paper {self.paper}"
@@ -95,8 +105,9 @@ def _judge_sides(claim: Claim, sides: tuple[Side, Side], findings: Findings) -> 
     trials = " and ".join(str(count) for count in counts[:-1]) + (" and " if counts[1:] else "")
     budget = f"{trials}{plural(counts[-1], 'trial')}, {thousands(findings.iterations)} iterations"
     # The side without extension tells whether training got anywhere; so does the better one.
-    learned = any(findings.plain.longest[key].training_score >= THRESHOLD for key in keys)
-    caution = "" if learned else "neither side solves the training lengths, so this says nothing"
+    scores = [findings.plain.longest[key].training_score for key in keys]
+    failed = all(score < THRESHOLD for score in scores)  # not if the lengths are unknown (NaN)
+    caution = "neither side solves the training lengths, so this says nothing" if failed else ""
     here = " against ".join(shown)
     return Verdict(claim, paper, here, budget, word, agrees, caution)
 

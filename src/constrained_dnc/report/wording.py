@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
+from collections.abc import Sequence
 from decimal import ROUND_HALF_UP, Decimal
 from math import isfinite
 
@@ -55,3 +58,51 @@ def plural(count: int, noun: str) -> str:
     ('1 trial', '3 trials')
     """
     return f"{thousands(count)} {noun}" if count == 1 else f"{thousands(count)} {noun}s"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names in a sentence.
+
+    >>> listed(["compr", "reg", "compr+reg"])
+    'compr, reg and compr+reg'
+    """
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def span(ends: tuple[int, int]) -> str:
+    """A range of lengths.
+
+    >>> span((5, 15)), span((3, 3))
+    ('5 to 15', '3')
+    """
+    return str(ends[0]) if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
+
+
+def printable(text: str) -> str:
+    """The text without what would move a terminal's cursor or change its colours.
+
+    >>> printable("so\\x1b[31mrt")
+    'so?[31mrt'
+    """
+    return "".join(letter if letter.isprintable() or letter == "\n" else "?" for letter in text)
+
+
+def label(text: str) -> str:
+    """A name for a figure: printable and not too long.
+
+    >>> label("differentiation"), label("x" * 50)
+    ('differentiation', 'xxxxxxxxxxxxxxxxxxxxxxx…')
+    """
+    shown = printable(text).replace("\n", "?")
+    return shown if len(shown) <= 24 else shown[:23] + "…"
+
+
+def file_name(text: str) -> str:
+    """A name for a file or an element from any text: short, and different for different texts.
+
+    >>> file_name("compr+reg"), file_name("sort")
+    ('compr+reg', 'sort')
+    """
+    safe = re.sub(r"[^A-Za-z0-9+_-]", "-", text)[:60]
+    return safe if safe == text else f"{safe}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"

@@ -1,0 +1,185 @@
+"""What a study is and how far it got, in words."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+from rich.box import SIMPLE
+from rich.console import Group
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from constrained_dnc.config import PRESETS
+from constrained_dnc.report import lengths, published
+from constrained_dnc.report.cells import Cell
+from constrained_dnc.report.findings import Findings, find
+from constrained_dnc.report.wording import DASH, listed, plural, printable, span, thousands
+from constrained_dnc.study import Run, read_study
+
+SETTING_NAMES = {
+    "model.memory_size": "slots",
+    "model.word_size": "slot width",
+    "model.num_reads": "read heads",
+    "model.hidden_size": "controller width",
+    "model.clip_value": "clip of values",
+    "model.forget_bias": "forget bias",
+    "training.batch_size": "batch",
+    "training.learning_rate": "learning rate",
+    "training.beta_1": "beta 1",
+    "training.beta_2": "beta 2",
+    "training.epsilon": "epsilon",
+    "training.clip_norm": "clip of gradients",
+    "training.min_length": "shortest input in training",
+    "training.max_length": "longest input in training",
+    "training.unseen_length": "length of selection",
+    "training.measure_every": "iterations between measurements",
+    "training.window": "measurements in the running mean",
+}
+"""What a run's outcome depends on beside task, approach, seed and iterations."""
+
+
+def budget_warning(findings: Findings) -> str:
+    """What a budget below the paper's, or other settings, mean; empty for the paper's own."""
+    request = findings.study.request
+    trials, iterations = int(request["trials"]), findings.iterations
+    fewer = []
+    if iterations < published.ITERATIONS:
+        fewer.append(
+            f"{thousands(iterations)} of the paper's {thousands(published.ITERATIONS)} iterations"
+        )
+    if trials < published.TRIALS:
+        fewer.append(f"{plural(trials, 'trial')} instead of {published.TRIALS}")
+    others = other_settings(findings)
+    if not fewer and not others:
+        return ""
+    head = f"Reduced budget: {', '.join(fewer)}. " if fewer else ""
+    told = "Settings" if fewer else "Other settings: those"
+    settings = f"{told} that are not the paper's: {', '.join(others)}. " if others else ""
+    meaning = (
+        "Generalisation to longer inputs comes late in training and varies between trials: this "
+        "study shows that the machinery works, not whether a claim of the paper holds."
+    )
+    return head + settings + meaning
+
+
+def other_settings(findings: Findings) -> list[str]:
+    """The settings of the study that are not the paper's, each with both values."""
+    model, training, _ = PRESETS["paper"]
+    paper = {f"model.{name}": value for name, value in asdict(model).items()}
+    paper |= {f"training.{name}": value for name, value in asdict(training).items()}
+    ours = {"model.memory_size": findings.study.memory_size, **findings.study.settings}
+    return [
+        f"{name} {_value(ours[key])} (paper: {_value(paper[key])})"
+        for key, name in SETTING_NAMES.items()
+        if key in ours and key in paper and ours[key] != paper[key]
+    ]
+
+
+def _value(value: object) -> str:
+    return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def facts(findings: Findings) -> dict[str, str]:
+    """What was run."""
+    study, request = findings.study, findings.study.request
+    planned = len(request["tasks"]) * len(request["approaches"]) * int(request["trials"])
+    trained = study.training_lengths
+    return {
+        "tasks": ", ".join(findings.tasks) or DASH,
+        "approaches": ", ".join(findings.approaches) or DASH,
+        "runs": f"{len(study.runs)} with results, {planned} asked for",
+        "trials": f"{request['trials']} per task and approach (paper: {published.TRIALS})",
+        "iterations": thousands(findings.iterations)
+        + f" (paper: {thousands(published.ITERATIONS)})",
+        "slots": str(study.memory_size)
+        + (f", extended to {study.extended_memory_size}" if study.extended_memory_size else ""),
+        "training lengths": f"{DASH if trained is None else span(trained)} "
+        f"(paper: {span(published.TRAINING_LENGTHS)})",
+        "selection": listed([_selection(name, study.unseen_length) for name in study.selections])
+        if study.selections
+        else DASH,
+    }
+
+
+def _selection(name: str, unseen_length: int | None) -> str:
+    at = "the unseen length" if unseen_length is None else f"length {unseen_length}"
+    words = {
+        "unseen": f"by the loss at {at} (paper: {published.UNSEEN_LENGTH})",
+        "seen": "by the loss at training lengths only",
+    }
+    return words.get(name, name)
+
+
+def runs_to_look_at(findings: Findings) -> list[tuple[str, list[str]]]:
+    """Headings and sentences about what failed, diverged, skipped updates or is missing."""
+    study = findings.study
+    diverged = [run for run in study.runs.values() if run.status != "finished"]
+    skipped = [run for run in study.runs.values() if run.skipped_updates]
+    return [
+        (
+            "Failed",
+            [
+                f"{failure.get('run_id')} ({failure.get('task')}, {failure.get('approach')}, trial "
+                f"{failure.get('seed')}): {failure.get('reason')}, attempts: "
+                f"{failure.get('attempts')}"
+                for failure in study.failures
+            ],
+        ),
+        (
+            "Diverged (counted with the parameters selected before)",
+            [
+                f"{_named(run)}: {run.status} after {plural(run.iterations, 'iteration')}"
+                for run in diverged
+            ],
+        ),
+        (
+            "With skipped updates (non-finite gradients)",
+            [f"{_named(run)}: {plural(run.skipped_updates, 'update')} skipped" for run in skipped],
+        ),
+        ("Missing", study.missing()),
+    ]
+
+
+def _named(run: Run) -> str:
+    return f"{run.run_id} ({run.task}, {run.approach}, trial {run.seed})"
+
+
+def provenance(findings: Findings) -> dict[str, str]:
+    """When, where and with which versions the study was made."""
+    request = findings.study.request
+    return {
+        "made on": str(request.get("created", DASH)),
+        "machine": str(request.get("platform", DASH)),
+        **{name: str(version) for name, version in dict(request.get("versions") or {}).items()},
+    }
+
+
+def terminal_table(study_directory: Path) -> Group:
+    """Maximum lengths beside the paper's, and what the budget means, for a terminal."""
+    findings = find(read_study(study_directory))
+    table = RichTable(
+        title="Maximum lengths: ours (paper's)",
+        title_justify="left",
+        box=SIMPLE,
+        pad_edge=False,
+        collapse_padding=True,
+    )
+    table.add_column("task", no_wrap=True)
+    for name in (*findings.approaches, "factor"):
+        header = name.replace("-baseline", "\nbaseline").replace("+", "\n+")
+        table.add_column(Text(printable(header)), justify="right", overflow="fold")
+    for extended in (False, True):
+        if not findings.at(extended).curves:
+            continue
+        if extended:
+            table.add_section()
+            table.add_row(f"{findings.study.extended_memory_size} slots:")
+        for task, cells in lengths.max_lengths(findings, extended).rows:
+            table.add_row(Text(printable(task)), *map(_terminal_cell, cells))
+    warning = budget_warning(findings)
+    return Group(table, Text(warning)) if warning else Group(table)
+
+
+def _terminal_cell(cell: Cell) -> Text:
+    return Text.assemble((cell.ours, "bold" if cell.bold else ""), f" ({cell.paper})")
