@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from constrained_dnc.config import Config, EvaluationConfig, TrainingConfig, make_config
-from constrained_dnc.model.build import ModelConfig
+from constrained_dnc.model.config import ModelConfig
 from constrained_dnc.training.checkpoint import NAMES
 from constrained_dnc.training.files import read_tensors
 

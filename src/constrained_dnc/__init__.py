@@ -5,9 +5,10 @@ from constrained_dnc.config import Config, EvaluationConfig, TrainingConfig, mak
 from constrained_dnc.errors import BadSetting, RunProblem
 from constrained_dnc.evaluation.lengths import evaluate, predict
 from constrained_dnc.model.backend import choose_backend
-from constrained_dnc.model.build import ModelConfig, build_dnc
+from constrained_dnc.model.build import build_dnc
+from constrained_dnc.model.config import ModelConfig
 from constrained_dnc.model.controllers import AbstractController, ControllerStep
-from constrained_dnc.model.dnc import DNC
+from constrained_dnc.model.dnc import DNC, DNCState
 from constrained_dnc.model.losses import total_loss
 from constrained_dnc.tasks.numeral import AbstractNumeralTask
 from constrained_dnc.tasks.registry import get_task, task_names
@@ -28,6 +29,7 @@ __all__ = [
     "Batch",
     "Config",
     "ControllerStep",
+    "DNCState",
     "EvaluationConfig",
     "ModelConfig",
     "Observer",

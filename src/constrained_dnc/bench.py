@@ -29,7 +29,8 @@ from constrained_dnc.approaches import get_approach
 from constrained_dnc.errors import BadSetting
 from constrained_dnc.model import fused
 from constrained_dnc.model.backend import AbstractBackend, FusedBackend, PureBackend
-from constrained_dnc.model.build import ModelConfig, build_dnc
+from constrained_dnc.model.build import build_dnc
+from constrained_dnc.model.config import ModelConfig
 from constrained_dnc.model.memory import interface_size
 from constrained_dnc.tasks.registry import get_task
 

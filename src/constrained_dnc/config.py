@@ -23,7 +23,7 @@ from constrained_dnc.errors import (
     require_number,
     require_whole,
 )
-from constrained_dnc.model.build import ModelConfig
+from constrained_dnc.model.config import ModelConfig
 from constrained_dnc.tasks.registry import task_names
 
 BELOW_ONE = 0.9999999

@@ -11,7 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from constrained_dnc.approaches import APPROACHES
-from constrained_dnc.model.build import ModelConfig, build_dnc
+from constrained_dnc.model.build import build_dnc
+from constrained_dnc.model.config import ModelConfig
 from constrained_dnc.model.dnc import DNC
 
 SIZES = SimpleNamespace(input_size=3, output_size=2)

@@ -18,7 +18,7 @@ import reference
 from constrained_dnc.approaches import APPROACHES, LOOKUPS
 from constrained_dnc.errors import BadSetting
 from constrained_dnc.model import memory
-from constrained_dnc.model.build import ModelConfig
+from constrained_dnc.model.config import ModelConfig
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.model.losses import state_loss, total_loss
 from constrained_dnc.model.memory import (
@@ -310,6 +310,36 @@ def test_internals_have_time_and_batch_first():
     np.testing.assert_allclose(
         np.tanh(inside.uncompressed_cell_state), inside.cell_state, rtol=1e-6
     )
+
+
+@pytest.mark.parametrize("approach", ["stateful-baseline", "stateless-baseline", "compr"])
+def test_two_halves_of_a_run_are_the_whole_run(approach):
+    model, inputs = small_dnc(approach), random_inputs(6, 2)
+    whole = model.unroll(inputs, 4, internals=True)
+    first = model.unroll(inputs[:4], 4)
+    second = model.unroll(inputs[4:], state=first.state)
+    outputs = np.concatenate([first.outputs, second.outputs])
+    np.testing.assert_allclose(outputs, whole.outputs, atol=1e-5)
+    link = whole.internals.memory.link[-1]
+    np.testing.assert_allclose(second.state.memory.link, link, atol=1e-5)
+
+
+def test_without_a_memory_size_a_model_has_the_slots_it_was_built_for():
+    model, inputs = small_dnc("compr"), random_inputs(3, 2)
+    assert model.unroll(inputs).state.memory.usage.shape == (2, SMALL.memory_size)
+    assert model.unroll(inputs, 7).state.memory.usage.shape == (2, 7)
+    assert model.initial_state().memory.usage.shape == (SMALL.memory_size,)
+
+
+def test_a_state_of_another_kind_is_refused():
+    model, inputs = small_dnc("compr"), random_inputs(3, 2)
+    state = model.unroll(inputs, 4).state
+    with pytest.raises(BadSetting, match="memory_size is 9; accepted: None or 4"):
+        model.unroll(inputs, 9, state=state)
+    with pytest.raises(BadSetting, match=r"the state is .*\(2, 4\).*accepted: .*\(1, 4\)"):
+        model.unroll(inputs[:, :1], state=state)
+    with pytest.raises(BadSetting, match="the state is"):
+        small_dnc("lstm-compr").unroll(inputs, state=state)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from constrained_dnc import parity
 from constrained_dnc.errors import BadSetting
 from constrained_dnc.model import fused
-from constrained_dnc.model.build import ModelConfig
+from constrained_dnc.model.config import ModelConfig
 from constrained_dnc.model.controllers import Lstm
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.model.memory import interface_parts

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import jaxtyping
 import numpy as np
@@ -264,3 +265,22 @@ def test_file_class_and_name_agree_and_the_example_runs(task: AbstractTask) -> N
     result = doctest.testmod(module)
     assert result.attempted > 0
     assert result.failed == 0
+
+
+@EVERY_TASK
+def test_one_compiled_program_serves_all_batches_of_a_length(task):
+    traced = []
+
+    @jax.jit
+    def through(batch: Batch):
+        traced.append(batch.length)
+        return batch, jnp.sum(batch.targets * batch.mask[:, :, None])
+
+    for key, length in ((0, 3), (1, 3), (2, 4)):
+        batch = task.sample(key, 2, length)
+        same, total = through(batch)
+        for name in ARRAYS:
+            np.testing.assert_array_equal(getattr(same, name), getattr(batch, name))
+        assert (same.length, same.problems) == (length, ())
+        assert total == pytest.approx((batch.targets * batch.mask[:, :, None]).sum())
+    assert traced == [3, 4]

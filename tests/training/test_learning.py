@@ -19,7 +19,7 @@ from test_dnc import unroll_with_frozen_usage
 from constrained_dnc.config import EvaluationConfig, TrainingConfig, make_config
 from constrained_dnc.evaluation.lengths import evaluate
 from constrained_dnc.model import memory
-from constrained_dnc.model.build import ModelConfig
+from constrained_dnc.model.config import ModelConfig
 from constrained_dnc.model.memory import interface_parts
 from constrained_dnc.training.loop import train
 

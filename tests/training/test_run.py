@@ -2,11 +2,16 @@
 
 import json
 
+import equinox as eqx
+import jax
+import numpy as np
 import pytest
 
 from constrained_dnc.errors import BadSetting, RunProblem
-from constrained_dnc.training.run import load_run, write_config
-from tiny_runs import tiny_config
+from constrained_dnc.evaluation.lengths import predict
+from constrained_dnc.training.loop import train
+from constrained_dnc.training.run import initial_model, load_run, write_config, write_selected
+from tiny_runs import fingerprint, tiny_config
 
 
 @pytest.fixture
@@ -43,3 +48,30 @@ def test_damaged_config_is_refused(folder):
     (folder / "config.json").write_text("{")
     with pytest.raises(RunProblem, match="cannot be read"):
         load_run(folder)
+
+
+@pytest.mark.parametrize("backend", ["fused", "pure"])
+def test_double_precision_by_default_changes_no_bit(tmp_path, backend):
+    config = tiny_config(iterations=6)
+    train(config, tmp_path / "single", backend=backend, threads=1)
+    with jax.enable_x64(True):
+        run = train(config, tmp_path / "double", backend=backend, threads=1)
+        assert run.model.interface_bias.dtype == np.float32
+        assert len(predict(run, "3 1 4", backend=backend)) == 3
+        outputs = run.model.unroll(np.zeros((2, 1, 2), np.float32)).outputs
+        assert outputs.dtype == np.float32
+    assert fingerprint(tmp_path / "double") == fingerprint(tmp_path / "single")
+
+
+def test_a_loaded_model_has_the_slots_of_its_training(folder):
+    config = tiny_config()
+    parameters = eqx.filter(initial_model(config), eqx.is_inexact_array)
+    write_selected(folder, "unseen", parameters, 3, 0.5)
+    assert load_run(folder).model.memory_size == config.model.memory_size
+
+
+def test_parameters_of_another_model_are_refused_with_their_file(folder):
+    parameters = eqx.filter(initial_model(tiny_config(approach="reg")), eqx.is_inexact_array)
+    write_selected(folder, "unseen", {"others": parameters}, 3, 0.5)
+    with pytest.raises(RunProblem, match=r"selected\.safetensors .*another model.*is missing"):
+        load_run(folder).model  # noqa: B018

@@ -22,7 +22,7 @@ from constrained_dnc.config import (
 from constrained_dnc.errors import BadSetting
 from constrained_dnc.evaluation.lengths import evaluate as evaluate_run
 from constrained_dnc.evaluation.lengths import predict as predict_one
-from constrained_dnc.model.build import ModelConfig
+from constrained_dnc.model.config import ModelConfig
 from constrained_dnc.tasks.registry import get_task
 from constrained_dnc.training.compilation import use_compilation_cache
 from constrained_dnc.training.loop import train as train_run

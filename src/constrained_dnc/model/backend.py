@@ -224,7 +224,8 @@ def _pure_value_and_grad(
 
 @eqx.filter_jit
 def _pure_forward(model: DNC, inputs: Any, memory_size: int) -> Unrolled:
-    return model.unroll(inputs, memory_size)
+    unrolled = model.unroll(inputs, memory_size)
+    return Unrolled(unrolled.outputs, unrolled.cell_states, None)
 
 
 @eqx.filter_jit

@@ -3,42 +3,17 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import jax
 
 from constrained_dnc.approaches import Approach
-from constrained_dnc.errors import LARGEST, SMALLEST, BadSetting, require_number, require_whole
+from constrained_dnc.errors import BadSetting
+from constrained_dnc.model.config import ModelConfig
 from constrained_dnc.model.controllers import AbstractController, FeedForward, Lstm, PeepholeLstm
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.plugins import load_class
 from constrained_dnc.shapes import Array
-
-
-@dataclass(frozen=True)
-class ModelConfig:
-    """Sizes and constants of a DNC; the defaults are the paper's."""
-
-    memory_size: int = 50
-    """Slots of the memory, N, in training; a trained model runs with any number."""
-    word_size: int = 16
-    """Entries of one slot, W."""
-    num_reads: int = 4
-    """Read heads, R."""
-    hidden_size: int = 128
-    """Width of the controller, H."""
-    clip_value: float | None = 20.0
-    """Controller output and state and the DNC's output are clipped to +- this; None: not."""
-    forget_bias: float = 0.0
-    """Added to the forget gate of LSTM-type controllers before its sigmoid."""
-
-    def __post_init__(self) -> None:
-        for name in ("memory_size", "word_size", "num_reads", "hidden_size"):
-            require_whole(f"model.{name}", getattr(self, name), 1)
-        if self.clip_value is not None:
-            require_number("model.clip_value", self.clip_value, SMALLEST)
-        require_number("model.forget_bias", self.forget_bias, -LARGEST)
 
 
 @runtime_checkable
@@ -58,6 +33,9 @@ def build_dnc(
     """A DNC for `approach` with fresh parameters, as wide as the task `sizes` needs it."""
     if not isinstance(approach, Approach):
         raise BadSetting("approach", approach, "an Approach, as get_approach(name) returns it")
+    if not isinstance(sizes, HasSizes):
+        accepted = "a task, as get_task(name) returns it, or what has an input and an output_size"
+        raise BadSetting("sizes", sizes, accepted)
     config = config or ModelConfig()
     controller_key, dnc_key = jax.random.split(key)
     chi_size = sizes.input_size + config.num_reads * config.word_size
@@ -67,6 +45,7 @@ def build_dnc(
         output_size=sizes.output_size,
         word_size=config.word_size,
         num_reads=config.num_reads,
+        memory_size=config.memory_size,
         clip_value=config.clip_value,
         lookup=approach.lookup,
         key=dnc_key,

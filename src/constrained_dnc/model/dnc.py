@@ -46,13 +46,14 @@ class Unrolled(eqx.Module):
     outputs: Float[Array, "time batch outputs"]
     cell_states: Float[Array, "time batch cell"]
     internals: Internals | None  # of every step, when asked for
+    state: DNCState | None = None  # after the last step; the backends leave it out
 
 
 class DNC(eqx.Module):
     """A controller with an external memory.
 
     The number of memory slots is an argument of a run, not a property of the weights: a trained
-    DNC runs with any `memory_size`.
+    DNC runs with any `memory_size`. Unless told otherwise, that is the one it was built for.
     """
 
     controller: AbstractController
@@ -64,6 +65,7 @@ class DNC(eqx.Module):
     input_size: int = eqx.field(static=True)
     word_size: int = eqx.field(static=True)
     num_reads: int = eqx.field(static=True)
+    memory_size: int = eqx.field(static=True)
     clip_value: float | None = eqx.field(static=True)
     lookup: str = eqx.field(static=True)
 
@@ -75,6 +77,7 @@ class DNC(eqx.Module):
         output_size: int,
         word_size: int = 16,
         num_reads: int = 4,
+        memory_size: int = 50,
         clip_value: float | None = 20.0,
         lookup: str = "every-slot",
         key: Array,
@@ -91,6 +94,7 @@ class DNC(eqx.Module):
         self.input_size = input_size
         self.word_size = word_size
         self.num_reads = num_reads
+        self.memory_size = memory_size
         self.clip_value = clip_value
         self.lookup = lookup
 
@@ -98,12 +102,13 @@ class DNC(eqx.Module):
     def output_size(self) -> int:
         return self.output_bias.shape[-1]
 
-    def initial_state(self, memory_size: int) -> DNCState:
+    def initial_state(self, memory_size: int | None = None) -> DNCState:
         """The state of one sample before its first step."""
         dtype = self.interface_bias.dtype
+        slots = self.memory_size if memory_size is None else memory_size
         return DNCState(
             controller=self.controller.initial_state(),
-            memory=empty_memory(memory_size, self.word_size, self.num_reads, dtype),
+            memory=empty_memory(slots, self.word_size, self.num_reads, dtype),
             reads=jnp.zeros((self.num_reads, self.word_size), dtype),
         )
 
@@ -136,20 +141,25 @@ class DNC(eqx.Module):
     def unroll(
         self,
         inputs: Float[AnyArray, "time batch inputs"],
-        memory_size: int = 50,
+        memory_size: int | None = None,
         *,
+        state: DNCState | None = None,
         internals: bool = False,
     ) -> Unrolled:
-        """Run a batch of sequences from empty memories.
+        """Run a batch of sequences from empty memories, or on from the `state` of another run.
 
         With `internals` every step's gates, weights, usage, memory, link and cell states come
         back too: time * batch * memory_size**2 numbers for the link alone.
         """
+        if state is not None:
+            self._check_state(state, inputs, memory_size)
+            memory_size = state.memory.usage.shape[-1]
+        elif memory_size is None:
+            memory_size = self.memory_size
         self.check_run(inputs, memory_size)
         inputs = jnp.asarray(inputs)
-        batch_size = inputs.shape[1]
-        state = jax.tree.map(
-            lambda leaf: jnp.broadcast_to(leaf, (batch_size, *leaf.shape)),
+        start = state or jax.tree.map(
+            lambda leaf: jnp.broadcast_to(leaf, (inputs.shape[1], *leaf.shape)),
             self.initial_state(memory_size),
         )
 
@@ -157,8 +167,8 @@ class DNC(eqx.Module):
             outputs, state, inside = jax.vmap(self.step)(inputs, state)
             return state, (outputs, inside.cell_state, inside if internals else None)
 
-        _, (outputs, cell_states, inside) = jax.lax.scan(body, state, inputs)
-        return Unrolled(outputs, cell_states, inside)
+        end, (outputs, cell_states, inside) = jax.lax.scan(body, start, inputs)
+        return Unrolled(outputs, cell_states, inside, end)
 
     def check_run(self, inputs: Any, memory_size: Any) -> None:
         """Refuse inputs and memory sizes that `unroll` cannot run."""
@@ -171,6 +181,19 @@ class DNC(eqx.Module):
         dtype, expected = jnp.result_type(inputs), self.interface_bias.dtype
         if dtype != expected:
             raise BadSetting("the dtype of inputs", str(dtype), f"{expected}, as the parameters")
+
+    def _check_state(self, state: DNCState, inputs: Any, memory_size: int | None) -> None:
+        """Refuse a state that is not of this model, this batch and this memory size."""
+        slots = state.memory.usage.shape[-1]
+        if memory_size not in (None, slots):
+            raise BadSetting("memory_size", memory_size, f"None or {slots}, as the state has it")
+        batch = tuple(jnp.shape(inputs)[1:2])
+        fresh = jax.tree.leaves(jax.eval_shape(lambda: self.initial_state(slots)))
+        needed = [(*batch, *leaf.shape) for leaf in fresh]
+        shapes = [jnp.shape(leaf) for leaf in jax.tree.leaves(state)]
+        if shapes != needed:
+            accepted = f"arrays of the shapes {needed}, as this model has for these inputs"
+            raise BadSetting("the state", shapes, accepted)
 
     def _clip(self, values: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
         if self.clip_value is None:

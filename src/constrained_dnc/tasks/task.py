@@ -7,8 +7,9 @@ of numerals into another of the same length, `AbstractNumeralTask`, which needs 
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, ClassVar, Literal, TypeAlias, final
 
 import numpy as np
@@ -24,7 +25,11 @@ Answer: TypeAlias = Any  # what is expected, as plain Python values
 
 @dataclass(frozen=True)
 class Batch:
-    """Samples of one length, encoded for the network."""
+    """Samples of one length, encoded for the network.
+
+    A pytree of its four arrays, so that it goes through `jit` as it is. What JAX makes of a batch
+    has no problems: with them, no compiled program would serve a second batch.
+    """
 
     inputs: Float32[np.ndarray, "time batch inputs"]
     targets: Float32[np.ndarray, "time batch outputs"]
@@ -32,6 +37,30 @@ class Batch:
     num_steps: Int[np.ndarray, "batch"]  # each sample's own number of steps, the rest is padding
     length: int
     problems: tuple[Problem, ...]
+
+    def __post_init__(self) -> None:
+        _register_batch()
+
+
+@cache
+def _register_batch() -> None:
+    """Tell JAX what a batch is made of, with the first one: its import takes a while."""
+    from jax.tree_util import register_pytree_node  # noqa: PLC0415
+
+    register_pytree_node(Batch, _flatten_batch, _unflatten_batch)
+
+
+def _flatten_batch(batch: Batch) -> tuple[tuple[Any, ...], int]:
+    return (batch.inputs, batch.targets, batch.mask, batch.num_steps), batch.length
+
+
+def _unflatten_batch(length: int, arrays: Iterable[Any]) -> Batch:
+    """Whatever JAX puts in place of the arrays; hence not by the constructor."""
+    batch = object.__new__(Batch)
+    names = ("inputs", "targets", "mask", "num_steps", "length", "problems")
+    for name, value in zip(names, (*arrays, length, ()), strict=True):
+        object.__setattr__(batch, name, value)
+    return batch
 
 
 @dataclass(frozen=True)

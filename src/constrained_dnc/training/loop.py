@@ -72,7 +72,7 @@ def train(
     observer = observer or Observer()
     folder.mkdir(parents=True, exist_ok=True)
     _refuse_strange_folder(folder)
-    with postponed_signals() as stop:
+    with postponed_signals() as stop, jax.enable_x64(False):  # the same bits with either default
         with locked(folder / LOCK):
             _Training(config, folder, backend, threads, observer).run(stop)
         if stop.signal is not None:

@@ -109,7 +109,10 @@ class Run:
         if not path.exists():
             raise RunProblem(f"{self.folder} has no selected parameters yet")
         tensors, about = read_tensors(path)
-        model = load_model(self.config, tensors, "parameters")
+        try:
+            model = load_model(self.config, tensors, "parameters")
+        except RunProblem as error:
+            raise RunProblem(f"{path} has the parameters of another model: {error}") from error
         return Selected(model, about["iteration"], about["running_loss"])
 
 
@@ -127,9 +130,10 @@ def load_run(folder: str | Path) -> Run:
 
 
 def initial_model(config: Config) -> DNC:
-    """The model before training."""
+    """The model before training, in single precision whatever JAX's default is."""
     task = get_task(config.task)
-    return build_dnc(config.approach, task, config.model, key=jax.random.key(config.seed))
+    with jax.enable_x64(False):
+        return build_dnc(config.approach, task, config.model, key=jax.random.key(config.seed))
 
 
 def load_model(config: Config, tensors: Any, prefix: str) -> DNC:

@@ -73,7 +73,7 @@ class FusedUnroll:
         self,
         dnc: DNC,
         inputs: Float[Any, "time batch inputs"],
-        memory_size: int = 50,
+        memory_size: int | None = None,
         *,
         keep: bool = False,
         weights: bool = False,
@@ -83,6 +83,7 @@ class FusedUnroll:
         `keep` keeps what `backward` needs; `weights` also returns read and write weights.
         """
         refuse_traced(inputs, dnc)
+        memory_size = dnc.memory_size if memory_size is None else memory_size
         dnc.check_run(inputs, memory_size)
         settings = _settings(dnc)
         parameters = {name: np.asarray(leaf) for name, leaf in _named_leaves(dnc)}

@@ -1,0 +1,32 @@
+"""Sizes and constants of a DNC, apart from the model: reading a config needs no JAX."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from constrained_dnc.errors import LARGEST, SMALLEST, require_number, require_whole
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """Sizes and constants of a DNC; the defaults are the paper's."""
+
+    memory_size: int = 50
+    """Slots of the memory, N, in training; a trained model runs with any number."""
+    word_size: int = 16
+    """Entries of one slot, W."""
+    num_reads: int = 4
+    """Read heads, R."""
+    hidden_size: int = 128
+    """Width of the controller, H."""
+    clip_value: float | None = 20.0
+    """Controller output and state and the DNC's output are clipped to +- this; None: not."""
+    forget_bias: float = 0.0
+    """Added to the forget gate of LSTM-type controllers before its sigmoid."""
+
+    def __post_init__(self) -> None:
+        for name in ("memory_size", "word_size", "num_reads", "hidden_size"):
+            require_whole(f"model.{name}", getattr(self, name), 1)
+        if self.clip_value is not None:
+            require_number("model.clip_value", self.clip_value, SMALLEST)
+        require_number("model.forget_bias", self.forget_bias, -LARGEST)
