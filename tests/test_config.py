@@ -13,6 +13,7 @@ from constrained_dnc.config import (
     EvaluationConfig,
     TrainingConfig,
     differences,
+    lengthened,
     make_config,
     parse_lengths,
 )
@@ -63,6 +64,12 @@ def test_run_id_depends_on_every_part():
         replace(config, evaluation=EvaluationConfig(seed=1)),
     ]
     assert len({c.run_id for c in (config, *others)}) == len(others) + 1
+
+
+def test_a_longer_run_keeps_its_name():
+    config = make_config("sort", "compr")
+    assert lengthened(config, 400_000) != config
+    assert lengthened(config, 400_000).run_id == config.run_id
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from constrained_dnc.config import Config, EvaluationConfig, TrainingConfig, mak
 from constrained_dnc.model.config import ModelConfig
 from constrained_dnc.training.checkpoint import NAMES
 from constrained_dnc.training.files import read_tensors
+from constrained_dnc.training.run import SELECTED
 
 TINY_MODEL = ModelConfig(memory_size=4, word_size=3, num_reads=1, hidden_size=6)
 
@@ -45,7 +46,7 @@ def newest_checkpoint(folder: Path):
 def fingerprint(folder: Path) -> dict:
     """Everything of a run that must not depend on how often it was stopped."""
     tensors, about = newest_checkpoint(folder)
-    files = ["config.json", "metrics.jsonl", "selected.safetensors", "selected-seen.safetensors"]
+    files = ["config.json", "metrics.jsonl", *SELECTED.values()]
     files += sorted(f"nonfinite/{path.name}" for path in folder.glob("nonfinite/*"))
     return {
         "checkpoint": {name: (a.dtype, a.shape, a.tobytes()) for name, a in tensors.items()},

@@ -147,12 +147,17 @@ class Config:
 
     @property
     def run_id(self) -> str:
-        """A short name that only this config has."""
-        return hashlib.sha256(self.to_json().encode()).hexdigest()[:16]
+        """A short name that only this config has, however many iterations are asked for.
+
+        A longer run is the same run, only further on.
+        """
+        values = dataclasses.asdict(self)
+        del values["training"]["iterations"]
+        return hashlib.sha256(_as_text(values).encode()).hexdigest()[:16]
 
     def to_json(self) -> str:
         """The config as text, the same for equal configs."""
-        return json.dumps(dataclasses.asdict(self), sort_keys=True, separators=(",", ":"))
+        return _as_text(dataclasses.asdict(self))
 
     @staticmethod
     def from_json(text: str) -> Config:
@@ -171,6 +176,10 @@ class Config:
         """The config in plain values, as they come out of JSON."""
         config: Config = _build(Config, values, "config")
         return config
+
+
+def _as_text(values: Mapping[str, Any]) -> str:
+    return json.dumps(values, sort_keys=True, separators=(",", ":"))
 
 
 def parse_lengths(text: str, setting: str = "lengths") -> tuple[int, ...]:

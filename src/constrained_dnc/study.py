@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 from collections.abc import Iterable, Mapping
@@ -63,16 +64,33 @@ class Study:
     failures: tuple[Mapping[str, Any], ...]
 
     @cached_property
-    def results(self) -> Mapping[str, np.ndarray]:
-        """One array per column; an absent value is NaN."""
+    def history(self) -> Mapping[str, np.ndarray]:
+        """One array per column, of everything ever measured; an absent value is NaN.
+
+        A run that became longer has the rows of its shorter training, too.
+        """
         columns = ", ".join(
             f"coalesce({name}, 'nan'::DOUBLE) AS {name}" if kind == pa.float64() else name
             for name, kind in zip(SCHEMA.names, SCHEMA.types, strict=True)
         )
         with _connect(self.path) as connection:
-            order = "ORDER BY task, approach, seed, run_id, selection, memory_size, length"
-            relation = connection.sql(f"SELECT {columns} FROM results {order}")
+            order = "task, approach, seed, run_id, selection, memory_size, length, iterations"
+            relation = connection.sql(f"SELECT DISTINCT {columns} FROM results ORDER BY {order}")
             return {name: np.asarray(array) for name, array in relation.fetchnumpy().items()}
+
+    @cached_property
+    def results(self) -> Mapping[str, np.ndarray]:
+        """The history without what a longer training of the same run has replaced."""
+        run_ids, run = np.unique(self.history["run_id"].astype(str), return_inverse=True)
+        longest = np.zeros(len(run_ids), np.int64)
+        np.maximum.at(longest, run, self.history["iterations"])
+        newest = self.history["iterations"] == longest[run]
+        return {name: array[newest] for name, array in self.history.items()}
+
+    @property
+    def trained(self) -> tuple[int, ...]:
+        """The numbers of iterations after which runs were measured, in ascending order."""
+        return tuple(np.unique(self.history["iterations"]).tolist())
 
     @cached_property
     def runs(self) -> Mapping[str, Run]:
@@ -110,6 +128,17 @@ class Study:
         return None if length is None else int(length)
 
     @property
+    def asked(self) -> dict[tuple[str, str], tuple[int, int]]:
+        """Trials and iterations asked for by (task, approach), the most of all requests."""
+        most: dict[tuple[str, str], tuple[int, int]] = {}
+        for part in self.request.get("requests", [self.request]):
+            for key in itertools.product(part["tasks"], part["approaches"]):
+                trials, iterations = most.get(key, (0, 0))
+                more = int(part["trials"]), int(part.get("iterations", 0))
+                most[key] = max(trials, more[0]), max(iterations, more[1])
+        return most
+
+    @property
     def tasks(self) -> tuple[str, ...]:
         """The tasks asked for, then any others that have results."""
         return tuple(dict.fromkeys([*self.request["tasks"], *self.results["task"].tolist()]))
@@ -126,17 +155,23 @@ class Study:
         return tuple(sorted(set(self.results["selection"].tolist()), reverse=True))
 
     def curves(
-        self, memory_size: int | None, selection: str | None = None
+        self,
+        memory_size: int | None,
+        selection: str | None = None,
+        iterations: int | None = None,
     ) -> dict[tuple[str, str], Curves]:
         """Score against length by (task, approach), for one number of slots.
 
-        Without a selection: the paper's ("unseen"), or the only one there is.
+        Without a selection: the paper's ("unseen"), or the only one there is. Without a number of
+        iterations: the longest training of every run.
         """
         if memory_size is None or not self.selections:
             return {}
         chosen = self.selections[0] if selection is None else selection
-        column = self.results
+        column = self.results if iterations is None else self.history
         rows = (column["memory_size"] == memory_size) & (column["selection"] == chosen)
+        if iterations is not None:
+            rows &= column["iterations"] == iterations
         table = {name: array[rows] for name, array in column.items()}
         groups: dict[tuple[str, str], list[int]] = {}
         for row, key in enumerate(zip(table["task"], table["approach"], strict=True)):
@@ -153,7 +188,6 @@ class Study:
 
     def missing(self) -> list[str]:
         """One sentence for everything that was asked for and has no results yet."""
-        trials = int(self.request["trials"])
         sentences = []
         for size, name in (
             (self.memory_size, "results"),
@@ -162,14 +196,17 @@ class Study:
             if size is None:
                 continue
             curves = self.curves(size)
-            for task in self.request["tasks"]:
-                for approach in self.request["approaches"]:
-                    key = (task, approach)
-                    found = curves[key].trials if key in curves else 0
-                    if found < trials:
-                        sentences.append(
-                            f"{task}, {approach}: {found} of {trials} trials have {name}."
-                        )
+            for key, (trials, _) in self.asked.items():
+                found = curves[key].trials if key in curves else 0
+                if found < trials:
+                    sentences.append(f"{', '.join(key)}: {found} of {trials} trials have {name}.")
+        for run in self.runs.values():
+            _, iterations = self.asked.get((run.task, run.approach), (0, 0))
+            if run.iterations < iterations and run.status != "diverged":
+                sentences.append(
+                    f"{run.task}, {run.approach}, trial {run.seed}: measured after "
+                    f"{run.iterations} of {iterations} iterations."
+                )
         analysed = {file.stem for file in (self.path / "analysis").glob("*.npz")}
         without = self.runs.keys() - analysed
         if without:
@@ -206,9 +243,9 @@ def query(path: Path, sql: str) -> pa.Table:
             raise BadSetting("sql", sql, accepted) from None
 
 
-def write_results(path: Path, run_id: str, rows: Iterable[Mapping[str, object]]) -> None:
+def write_results(path: Path, name: str, rows: Iterable[Mapping[str, object]]) -> None:
     """Store the rows of one run: all of them or, after a crash, none."""
-    target = path / "results" / f"{run_id}.parquet"
+    target = path / "results" / f"{name}.parquet"
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_suffix(".writing")
     with temporary.open("wb") as file:

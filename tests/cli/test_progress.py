@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from constrained_dnc.cli import progress
+from constrained_dnc.cli import speed
 from constrained_dnc.cli.progress import Ticker
 from constrained_dnc.training.observer import Snapshot
 
@@ -14,7 +14,7 @@ from constrained_dnc.training.observer import Snapshot
 def clock(monkeypatch):
     """A clock that the test sets."""
     now = [100.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(speed.time, "monotonic", lambda: now[0])
     return now
 
 

@@ -13,7 +13,7 @@ from constrained_dnc.errors import BadSetting
 from constrained_dnc.report import published
 from constrained_dnc.study import query, read_study, write_results
 from constrained_dnc.sweep import plan as plan_module
-from constrained_dnc.sweep.plan import Plan, make_request, open_study
+from constrained_dnc.sweep.plan import Plan, make_request, open_study, results_name
 from synthetic import row
 
 SMOKE = make_request("smoke")
@@ -24,7 +24,7 @@ def mark_done(plan: Plan, config) -> None:
     np.savez(plan.folder / "analysis" / f"{config.run_id}.npz")
     task, approach, seed = config.task, config.approach.name, config.seed
     rows = [row(task, approach, seed, length, 1.0, run_id=config.run_id) for length in (2, 3)]
-    write_results(plan.folder, config.run_id, rows)
+    write_results(plan.folder, results_name(config), rows)
 
 
 def test_the_papers_study_has_350_runs_and_covers_everything_before_it_repeats():
@@ -131,18 +131,39 @@ def test_a_larger_request_keeps_what_is_done(tmp_path):
     assert read_study(tmp_path).request["created"] == created
 
 
-@pytest.mark.parametrize(
-    ("other", "sentence"),
-    [
-        (make_request("quick"), r"preset is 'quick'; accepted: 'smoke', as in the study in "),
-        (make_request("smoke", iterations=70), "iterations is 70; accepted: 60, as in the study"),
-    ],
-)
-def test_another_budget_is_refused_and_nothing_is_touched(tmp_path, other, sentence):
+def test_a_longer_request_has_its_runs_to_do_again_and_a_shorter_one_not(tmp_path):
+    plan = open_study(tmp_path, SMOKE)
+    for config in plan.configs:
+        mark_done(plan, config)
+    longer = open_study(tmp_path, make_request("smoke", iterations=120))
+    assert [config.run_id for config in longer.to_do()] == [c.run_id for c in plan.configs]
+    mark_done(longer, longer.configs[0])
+    assert longer.to_do() == [longer.configs[1]]
+    shorter = open_study(tmp_path, make_request("smoke", iterations=90))
+    assert shorter.to_do() == [shorter.configs[1]]
+    assert open_study(tmp_path, SMOKE).to_do() == []
+    assert read_study(tmp_path).request["iterations"] == 120
+
+
+def test_a_study_remembers_all_requests(tmp_path):
+    open_study(tmp_path, make_request("smoke", ["sort"], ["compr"], trials=3))
+    open_study(tmp_path, make_request("smoke", ["copy", "add"], ["compr"], iterations=80))
+    open_study(tmp_path, make_request("smoke", ["sort"], ["compr"], trials=3))
+    study = read_study(tmp_path)
+    assert study.asked == {
+        ("copy", "compr"): (1, 80),
+        ("add", "compr"): (1, 80),
+        ("sort", "compr"): (3, 60),
+    }
+    assert (study.tasks, study.approaches) == (("copy", "add", "sort"), ("compr",))
+    assert "copy, compr: 0 of 1 trials have results." in study.missing()
+
+
+def test_another_preset_is_refused_and_nothing_is_touched(tmp_path):
     open_study(tmp_path, SMOKE)
     before = (tmp_path / "study.json").read_bytes()
-    with pytest.raises(BadSetting, match=sentence):
-        open_study(tmp_path, other)
+    with pytest.raises(BadSetting, match="preset is 'quick'; accepted: 'smoke', as in the study "):
+        open_study(tmp_path, make_request("quick"))
     assert (tmp_path / "study.json").read_bytes() == before
 
 

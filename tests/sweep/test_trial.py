@@ -15,13 +15,17 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from constrained_dnc.config import lengthened
+from constrained_dnc.evaluation.lengths import evaluated, table_file
 from constrained_dnc.study import read_study
-from constrained_dnc.sweep.plan import Plan, make_request, open_study
+from constrained_dnc.sweep.plan import Plan, make_request, open_study, results_name
 from constrained_dnc.sweep.trial import held, run_trial
 from constrained_dnc.training.files import is_locked
 from constrained_dnc.training.loop import train
+from constrained_dnc.training.observer import Observer
+from constrained_dnc.training.run import load_run
 from constrained_dnc.training.stopping import Stop
-from tiny_runs import tiny_config
+from tiny_runs import fingerprint, tiny_config
 
 BAD_TASKS = """
 from dataclasses import replace
@@ -83,6 +87,21 @@ def test_freed_memory_is_kept_whatever_dask_says():
     assert count("keep") < 0.1 * pages
 
 
+class PowerCut(BaseException):
+    """Ends a training at once."""
+
+
+class Interruption(Observer):
+    """Cuts the power at an iteration."""
+
+    def __init__(self, at: int):
+        self.at = at
+
+    def progress(self, snapshot):
+        if snapshot.iteration == self.at:
+            raise PowerCut
+
+
 @pytest.fixture
 def plan(tmp_path) -> Plan:
     open_study(tmp_path, make_request("smoke"))
@@ -97,7 +116,8 @@ def bad_tasks(tmp_path):
 
 
 def rows_of(plan: Plan) -> list[dict]:
-    return pq.read_table(plan.folder / "results" / f"{plan.configs[0].run_id}.parquet").to_pylist()
+    path = plan.folder / "results" / f"{results_name(plan.configs[0])}.parquet"
+    return pq.read_table(path).to_pylist()
 
 
 def test_a_trial_leaves_results_and_analysis_and_is_not_done_twice(plan):
@@ -105,8 +125,13 @@ def test_a_trial_leaves_results_and_analysis_and_is_not_done_twice(plan):
     assert run_trial(str(plan.folder), config.to_json()).state == "finished"
     assert plan.is_done(config)
     found = [(row["selection"], row["memory_size"], row["length"]) for row in rows_of(plan)]
-    plain = [(rule, 4, length) for rule in ("unseen", "seen") for length in (1, 2, 3, 4)]
-    assert sorted(found) == sorted([*plain, ("unseen", 40, 2), ("unseen", 40, 5)])
+    plain = [(rule, 4, length) for rule in ("unseen", "seen", "score") for length in (1, 2, 3, 4)]
+    extended = [(rule, 40, length) for rule in ("unseen", "score") for length in (2, 5)]
+    assert sorted(found) == sorted([*plain, *extended])
+    assert {(row["memory_size"], row["memory"]) for row in rows_of(plan)} == {
+        (4, "trained"),
+        (40, "extended"),
+    }
     arrays = read_study(plan.folder).analysis(config.run_id, "states", "write_mode_encoding")
     assert arrays["states"].shape[1] == 4
     assert len(list((plan.folder / "analysis" / "embeddings").glob("*.npy"))) == 2
@@ -142,6 +167,59 @@ def test_a_begun_run_goes_on_to_the_same_results(plan, tmp_path, monkeypatch):
         dict(np.load(study.folder / "analysis" / f"{config.run_id}.npz")) for study in (plan, other)
     )
     np.testing.assert_equal(ours, theirs)
+
+
+def test_a_study_that_grows_ends_with_the_bits_of_a_longer_one(plan, tmp_path):
+    (config,) = plan.configs
+    longer = Plan(plan.folder, (lengthened(config, 40),))
+    straight = Plan(tmp_path / "straight", longer.configs)
+    open_study(straight.folder, make_request("smoke"))
+    for study in (plan, longer, straight):
+        assert run_trial(str(study.folder), study.configs[0].to_json()).state == "finished"
+    name = f"runs/{config.run_id}"
+    assert fingerprint(plan.folder / name) == fingerprint(straight.folder / name)
+    assert rows_of(longer) == rows_of(straight)
+    assert {row["iterations"] for row in rows_of(plan)} == {20}
+    grown = read_study(plan.folder)
+    assert grown.trained == (20, 40)
+    assert {run.iterations for run in grown.runs.values()} == {40}
+    for iterations, rows in ((20, rows_of(plan)), (40, rows_of(longer))):
+        curves = grown.curves(4, "unseen", iterations)["copy", "compr"]
+        wanted = [row["score"] for row in rows if row["memory_size"] == 4]
+        np.testing.assert_array_equal(curves.scores[0], wanted[:4])
+    # asked for less again, nothing happens
+    assert plan.is_done(config)
+
+
+def test_a_run_that_an_earlier_request_began_longer_ends_longer(plan):
+    (config,) = plan.configs
+    longer = lengthened(config, 30)
+    with pytest.raises(PowerCut):
+        train(
+            longer,
+            plan.folder / "runs" / config.run_id,
+            threads=1,
+            observer=Interruption(25),
+        )
+    assert run_trial(str(plan.folder), config.to_json()).state == "finished"
+    assert plan.is_done(config)
+    assert plan.is_done(longer)
+
+
+def test_an_evaluation_is_not_repeated_but_made_again_when_it_does_not_fit(plan, monkeypatch):
+    (config,) = plan.configs
+    run_trial(str(plan.folder), config.to_json())
+    run = load_run(plan.folder / "runs" / config.run_id)
+    path = table_file(run.folder, "unseen", 4)
+    whole, stamp = path.read_bytes(), path.stat().st_mtime_ns
+    table = evaluated(run, 4, "unseen", threads=1)
+    assert path.stat().st_mtime_ns == stamp
+    for damage in (whole[:-20], b"", whole.replace(b"PAR1", b"RAP1")):
+        path.write_bytes(damage)
+        assert evaluated(run, 4, "unseen", threads=1).equals(table)
+        assert path.read_bytes() == whole
+    pq.write_table(table.slice(1), path)  # a length is missing
+    assert evaluated(run, 4, "unseen", threads=1).equals(table)
 
 
 def test_an_error_comes_back_as_text(plan, bad_tasks):

@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 
 from constrained_dnc.errors import RunProblem
-from constrained_dnc.training.checkpoint import NAMES, RULES, Checkpoints, Progress
+from constrained_dnc.training.checkpoint import NAMES, Checkpoints, Progress
 from constrained_dnc.training.files import write_tensors
-from constrained_dnc.training.selection import Selection
+from constrained_dnc.training.selection import RULES, new_selections
 from tiny_runs import tiny_config
 
 CONFIG = tiny_config()
 
 
 def progress_at(iteration: int) -> Progress:
-    selections = {rule: Selection(CONFIG.training.window) for rule in RULES}
+    selections = new_selections(CONFIG.training.window)
     selections["unseen"].add(iteration, 0.1 * iteration)
     selections["unseen"].add(iteration, math.inf)
     return Progress(

@@ -23,8 +23,9 @@ from constrained_dnc.training.files import read_tensors
 from constrained_dnc.training.loop import train
 from constrained_dnc.training.observer import Observer
 from constrained_dnc.training.replay import replay
-from constrained_dnc.training.run import initial_model, load_run
-from constrained_dnc.training.streams import training_batch
+from constrained_dnc.training.run import initial_model, load_model, load_run
+from constrained_dnc.training.selection import RULES
+from constrained_dnc.training.streams import draw, training_batch
 from tiny_runs import fingerprint, newest_checkpoint, tiny_config
 
 CONFIG = tiny_config()
@@ -106,6 +107,7 @@ def test_run_directory_has_what_it_should(finished):
         "checkpoint-b.safetensors",
         "selected.safetensors",
         "selected-seen.safetensors",
+        "selected-score.safetensors",
         "status.json",
         "lock",
     }
@@ -142,13 +144,40 @@ def test_selection_follows_from_the_metrics(finished):
         best = min(range(len(means)), key=means.__getitem__)
         selected = run.selected(rule)
         assert selected.iteration == lines[best + window - 1]["iteration"]
-        assert selected.running_loss == means[best]
+        assert selected.running_mean == means[best]
         assert run.status.best_iteration[rule] == selected.iteration
+
+
+def test_selection_by_score_follows_from_the_metrics(finished):
+    run, _ = finished
+    window = CONFIG.training.window
+    lines = [line for line in run.metrics if "unseen_score" in line]
+    losses = [line["seen_loss"] for line in lines]
+    medians = [np.median(losses[max(0, i + 1 - window) : i + 1]) for i in range(len(losses))]
+    calm = [
+        line for line, middle in zip(lines, medians, strict=True) if line["seen_loss"] <= 3 * middle
+    ]
+    scores = [line["unseen_score"] for line in calm]
+    means = [np.mean(scores[i - window : i]) for i in range(window, len(scores) + 1)]
+    selected = run.selected("score")
+    assert selected.iteration == calm[int(np.argmax(means)) + window - 1]["iteration"]
+    assert selected.running_mean == pytest.approx(max(means), rel=1e-12)
+    assert run.status.running_mean["score"] == selected.running_mean
+
+
+def test_the_score_is_that_of_the_batch_of_the_loss(finished, tmp_path):
+    run, _ = finished
+    line = [line for line in run.metrics if "unseen_score" in line][-1]
+    assert line["iteration"] == 40
+    batch = draw(run.task, CONFIG, 40).unseen
+    tensors, _ = newest_checkpoint(run.folder)
+    outputs = load_model(CONFIG, tensors, "parameters").unroll(batch.inputs, 4).outputs
+    assert line["unseen_score"] == pytest.approx(run.task.score(batch, outputs).score.mean())
 
 
 def test_selected_parameters_are_those_of_the_iteration(finished, tmp_path):
     run, _ = finished
-    for rule in ("unseen", "seen"):
+    for rule in RULES:
         selected = run.selected(rule)
         watcher = Watcher(at=selected.iteration, act=lambda: os.kill(os.getpid(), signal.SIGTERM))
         folder = tmp_path / rule
@@ -224,13 +253,6 @@ def test_a_run_may_become_longer_and_is_what_it_would_have_been(finished, tmp_pa
     assert cut or "longer than before: 12 iterations, now 40" in watcher.sentences
     assert [snapshot.iteration for snapshot in watcher.snapshots] == list(range(13, 41))
     assert fingerprint(folder) == fingerprint(finished[0].folder)
-
-
-def test_a_run_of_a_study_keeps_its_length(tmp_path):
-    config = replace(CONFIG, training=replace(CONFIG.training, iterations=3))
-    train(config, tmp_path / config.run_id, threads=1)
-    with pytest.raises(BadSetting, match=r"training.iterations \(3 and 40\)"):
-        train(CONFIG, tmp_path / config.run_id)
 
 
 def test_run_without_a_process_is_interrupted(tmp_path):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from constrained_dnc.training.selection import Selection
+from constrained_dnc.training.selection import CalmSelection, Selection
 
 LOSSES = st.lists(
     st.one_of(st.floats(0, 10), st.sampled_from([1.0, 2.0, math.inf, math.nan])), max_size=30
@@ -55,3 +55,49 @@ def test_running_mean_is_of_the_last_window():
     for iteration, loss in enumerate(losses):
         selection.add(iteration, float(loss))
     assert selection.mean == pytest.approx(losses[-6:].mean(), rel=1e-12)
+
+
+MEASURED = st.lists(
+    st.tuples(
+        st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0]),
+        st.one_of(st.floats(1e-6, 10), st.sampled_from([0.0, 1.0, math.inf, math.nan])),
+    ),
+    max_size=30,
+)
+
+
+def calm_ones(measured, window):
+    """(iteration, score) of the calm measurements, from the definition."""
+    known = [(i, *entry) for i, entry in enumerate(measured, 1) if math.isfinite(entry[1])]
+    return [
+        (iteration, score)
+        for place, (iteration, score, loss) in enumerate(known)
+        if loss
+        <= 3
+        * np.median(
+            [entry[2] for entry in known[max(0, place + 1 - window) :][: min(place + 1, window)]]
+        )
+    ]
+
+
+@given(MEASURED, st.integers(1, 8))
+def test_selects_the_first_highest_mean_of_calm_scores(measured, window):
+    selection = CalmSelection(window)
+    for iteration, entry in enumerate(measured, 1):
+        selection.add(iteration, *entry)
+    calm = calm_ones(measured, window)
+    place, error = direct([1 - score for _, score in calm], window)
+    assert selection.best_iteration == (None if place is None else calm[place - 1][0])
+    assert selection.best_mean == 1 - error
+
+
+@given(MEASURED, st.integers(1, 8), st.integers(0, 30))
+def test_calm_selection_goes_on_from_json(measured, window, cut):
+    straight, resumed = CalmSelection(window), CalmSelection(window)
+    for iteration, entry in enumerate(measured, 1):
+        if iteration == cut:
+            text = json.dumps(resumed.to_values(), allow_nan=False)
+            resumed = CalmSelection.from_values(json.loads(text), window)
+        assert straight.add(iteration, *entry) == resumed.add(iteration, *entry)
+        assert straight.mean == resumed.mean
+    assert straight.to_values() == resumed.to_values()

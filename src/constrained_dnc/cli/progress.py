@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import sys
-import time
-from collections import deque
 from datetime import timedelta
 from types import TracebackType
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+from constrained_dnc.cli.speed import RunningClock, Speed
 from constrained_dnc.training.observer import Observer, Snapshot
 
 SECONDS_BETWEEN_LINES = 10.0
 SECONDS_BETWEEN_REDRAWS = 0.2
-LOOKS = 30
 
 
 class Ticker(Observer):
@@ -23,7 +21,7 @@ class Ticker(Observer):
 
     def __init__(self, unit: str):
         self._unit = unit
-        self._looks: deque[tuple[float, float | int]] = deque(maxlen=LOOKS)  # time, amount done
+        self._clock, self._speed = RunningClock(), Speed()
         self._bar: Progress | None = None
         if sys.stdout.isatty():
             columns = (BarColumn(30), MofNCompleteColumn(), TextColumn("{task.description}"))
@@ -64,22 +62,20 @@ class Ticker(Observer):
 
     def show(self, done: float | int, total: float | int, notes: str) -> None:
         """Show that `done` of `total` is done, now and then."""
-        now = time.monotonic()
+        now, last = self._clock.now(), self._speed.last
         pause = SECONDS_BETWEEN_LINES if self._bar is None else SECONDS_BETWEEN_REDRAWS
-        if self._looks and now - self._looks[-1][0] < pause and done < total:
+        if last is not None and now - last[0] < pause and done < total:
             return
-        self._looks.append((now, done))
-        text = f"{self._speed(total)}, {notes}"
+        self._speed.look(now, done)
+        text = f"{self._pace(total - done)}, {notes}"
         if self._bar is not None:
             self._bar.update(self._row, completed=done, total=total, description=text)
         else:
             print(f"{self._unit} {done:g}/{total:g}, {text}", flush=True)
 
-    def _speed(self, total: float | int) -> str:
-        """Speed and time left, from the last looks: compilation at the start is forgotten."""
-        (then, done_then), (now, done) = self._looks[0], self._looks[-1]
-        if done == done_then or now == then:
+    def _pace(self, left: float | int) -> str:
+        """Speed and time left; compilation at the start is soon forgotten."""
+        rate = self._speed.rate
+        if rate is None:
             return "-/s, time left -"
-        rate = (done - done_then) / (now - then)
-        left = timedelta(seconds=round((total - done) / rate))
-        return f"{rate:.3g}/s, time left {left}"
+        return f"{rate:.3g}/s, time left {timedelta(seconds=round(left / rate))}"

@@ -130,7 +130,7 @@ def estimate_seconds(config: Config) -> float:
     seen = task.sample(0, training.batch_size, (training.min_length + training.max_length) // 2)
     unseen = task.sample(0, training.batch_size, training.unseen_length)
     update = _seconds(lambda: backend.value_and_grad(model, seen)[0])
-    measure = _seconds(lambda: backend.task_loss(model, unseen))
+    measure = _seconds(lambda: backend.measure(model, unseen)[0])
     return (update + measure / training.measure_every) * training.iterations
 
 

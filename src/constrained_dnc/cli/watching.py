@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
-import time
+import statistics
+from collections import defaultdict
 from datetime import timedelta
 from types import TracebackType
 
@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from constrained_dnc.cli.speed import RunningClock, Speed
 from constrained_dnc.config import Config
 from constrained_dnc.sweep.plan import MAX_ATTEMPTS, RUNS, Plan
 from constrained_dnc.training.files import read_json
@@ -31,9 +32,10 @@ class SweepWatcher:
         self.total = len(plan.to_do())
         self.ended_runs = 0
         self.running = plan.to_do()
-        self.before = math.fsum(map(self.share, self.running))  # the work of earlier sweeps
-        self.done = 0.0  # runs and parts of runs, when a run last moved on
-        self.began = self.moved_on = self.shown = time.monotonic()
+        self.clock = RunningClock()
+        self.shown = self.clock.now()
+        self.speeds: defaultdict[str, Speed] = defaultdict(Speed)  # by run id
+        self.seconds_each: float | None = None  # of an iteration, when a run last moved on
         self.live = Live(console=self.console, transient=True) if self.console.is_terminal else None
 
     def __enter__(self) -> SweepWatcher:
@@ -70,7 +72,7 @@ class SweepWatcher:
 
     def look(self, running: list[Config]) -> None:
         self.running = running
-        now, left = time.monotonic(), self.left()
+        now, left = self.clock.now(), self.left()
         if self.live is not None:
             self.live.update(self.table(left))
         elif now - self.shown > SECONDS_BETWEEN_LINES:
@@ -102,25 +104,33 @@ class SweepWatcher:
         path = self.plan.folder / RUNS / config.run_id / STATUS
         return int(read_json(path)["iteration"]) if path.exists() else None
 
-    def share(self, config: Config) -> float:
-        """How much of its work a run has done by its last status."""
-        return TRAINING_SHARE * (self.iteration(config) or 0) / config.training.iterations
-
     def left(self) -> str:
-        """The time left, from the speed of this sweep up to the last status of a run."""
-        shares = [self.share(config) for config in self.running]
-        done = self.ended_runs + math.fsum(shares) - self.before  # exact: runs change places
-        now = time.monotonic()
-        if done != self.done:
-            self.done, self.moved_on = done, now
-        if not shares:
+        """The time left, from how fast the runs under way go."""
+        if not self.running:
             return "nothing left"
-        if done <= 0:
+        self._look_at_runs()
+        if self.seconds_each is None:
             return "time left unknown yet"
-        each = (self.moved_on - self.began) * min(self.workers, self.total) / done
-        seconds = each * max(sum(1 - share for share in shares) / self.workers, 1 - min(shares))
-        seconds -= now - self.moved_on
-        return f"about {timedelta(seconds=round(seconds))} left" if seconds > 0 else "overdue"
+        seconds = [self._seconds_left(config, self.seconds_each) for config in self.running]
+        most = max(sum(seconds) / self.workers, *seconds)
+        return f"about {timedelta(seconds=round(most))} left" if most > 0 else "overdue"
+
+    def _look_at_runs(self) -> None:
+        now, moved = self.clock.now(), False
+        for config in self.running:
+            iteration, speed = self.iteration(config), self.speeds[config.run_id]
+            if iteration is not None and (speed.last is None or iteration != speed.last[1]):
+                speed.look(now, iteration)
+                moved = True
+        rates = [self.speeds[config.run_id].rate for config in self.running]
+        if moved and any(rates):
+            self.seconds_each = statistics.fmean(1 / rate for rate in rates if rate)
+
+    def _seconds_left(self, config: Config, each: float) -> float:
+        """What is left of a run since its last status; the end of it is evaluation."""
+        moved_on, iteration = self.speeds[config.run_id].last or (self.clock.now(), 0.0)
+        iterations = config.training.iterations / TRAINING_SHARE - iteration
+        return max(0.0, iterations * each - (self.clock.now() - moved_on))
 
 
 def name_of(config: Config) -> str:

@@ -32,6 +32,7 @@ SCHEMA = pa.schema(
         ("selection", pa.string()),
         ("length", pa.int64()),
         ("memory_size", pa.int64()),
+        ("memory", pa.string()),  # trained, extended or given: where the memory size comes from
         ("batches", pa.int64()),
         ("batch_size", pa.int64()),
         ("score_kind", pa.string()),
@@ -43,6 +44,9 @@ SCHEMA = pa.schema(
         ("status", pa.string()),
     ]
 )
+
+EXTENSION = 10
+"""How many times larger the extended memory is."""
 
 
 @dataclass(frozen=True)
@@ -179,6 +183,7 @@ def _row(
         "selection": selection,
         "length": planned.length,
         "memory_size": planned.memory_size,
+        "memory": _memory(planned.memory_size, config.model.memory_size),
         "batches": planned.batches,
         "batch_size": config.evaluation.batch_size,
         "score_kind": run.task.score_kind,
@@ -191,6 +196,11 @@ def _row(
     }
 
 
+def _memory(size: int, trained: int) -> str:
+    """Where a memory size comes from."""
+    return {trained: "trained", EXTENSION * trained: "extended"}.get(size, "given")
+
+
 def _write(folder: Path, table: pa.Table, selection: str) -> None:
     """One file per memory size, so that a second evaluation replaces the first."""
     sizes = table.column("memory_size").to_pylist()
@@ -198,5 +208,25 @@ def _write(folder: Path, table: pa.Table, selection: str) -> None:
         part = table.filter(pa.array([size == memory_size for size in sizes]))
         buffer = pa.BufferOutputStream()
         pq.write_table(part, buffer)
-        name = f"evaluation-{selection}-{memory_size}.parquet"
-        write_atomically(folder / name, buffer.getvalue().to_pybytes())
+        path = table_file(folder, selection, memory_size)
+        write_atomically(path, buffer.getvalue().to_pybytes())
+
+
+def table_file(folder: Path, selection: str, memory_size: int) -> Path:
+    """Where a run directory has the table of a selection and a memory size."""
+    return folder / f"evaluation-{selection}-{memory_size}.parquet"
+
+
+def evaluated(run: Run, memory_size: int, selection: Rule, threads: int | None = None) -> pa.Table:
+    """The stored table if it is whole and of the parameters selected now, else a new one."""
+    try:
+        table = pq.read_table(table_file(run.folder, selection, memory_size), schema=SCHEMA)
+    except (OSError, pa.ArrowException):  # there is none, or it is damaged
+        table = SCHEMA.empty_table()
+    columns = (table[name].to_pylist() for name in ("iterations", "iteration", "length", "batches"))
+    made_after = run.status.iteration, run.selected(selection).iteration
+    plan = make_plan(run, None, [memory_size], None)
+    wanted = [(*made_after, planned.length, planned.batches) for planned in plan]
+    if list(zip(*columns, strict=True)) == wanted:
+        return table
+    return evaluate(run, memory_sizes=[memory_size], selection=selection, threads=threads)

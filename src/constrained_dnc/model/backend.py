@@ -58,10 +58,12 @@ class AbstractBackend(abc.ABC):
     def weights(self, model: DNC, inputs: Any) -> tuple[Any, Any]:
         """Read (time, batch, reads, slots) and write weights (time, batch, slots)."""
 
-    def task_loss(self, model: DNC, batch: Any) -> Float[Array, ""]:
-        """The mean task loss of a batch, without a gradient."""
+    def measure(
+        self, model: DNC, batch: Any
+    ) -> tuple[Float[Array, ""], Float[Array, "time batch outputs"]]:
+        """The mean task loss of a batch, without a gradient, and the outputs it comes from."""
         outputs = self.forward(model, batch.inputs).outputs
-        return _mean_task_loss(outputs, batch.targets, batch.mask, self.kind)
+        return _mean_task_loss(outputs, batch.targets, batch.mask, self.kind), outputs
 
 
 class PureBackend(AbstractBackend):

@@ -21,8 +21,12 @@ from constrained_dnc.sweep.trial import Outcome, run_trial
 
 SECONDS_BETWEEN_LOOKS = 0.5
 SECONDS_TO_CONNECT = 10
-NO_PROFILE = {"distributed.worker.profile.enabled": False}
-"""Dask's profiler stops a worker a hundred times a second, for a dashboard nobody looks at."""
+SETTINGS = {
+    # Dask's profiler stops a worker a hundred times a second, for a dashboard nobody looks at.
+    "distributed.worker.profile.enabled": False,
+    # A sweep may be stopped (SIGSTOP) and continued: silence is no sign of death on one machine.
+    "distributed.scheduler.worker-ttl": None,
+}
 
 
 @runtime_checkable
@@ -72,7 +76,7 @@ def connected(scheduler: str | None, workers: int | None) -> Iterator[Client]:
     require_whole("workers", count, 1)
     cluster_of_processes: Any = distributed.LocalCluster
     with (
-        dask.config.set(NO_PROFILE),
+        dask.config.set(SETTINGS),
         cluster_of_processes(
             n_workers=count,
             threads_per_worker=1,

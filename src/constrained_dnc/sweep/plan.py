@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shlex
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 from constrained_dnc.approaches import APPROACHES, PAPER_APPROACHES, get_approach
 from constrained_dnc.config import PRESETS, Config, make_config
 from constrained_dnc.errors import BadSetting, one_of, require_whole
+from constrained_dnc.evaluation.lengths import EXTENSION
 from constrained_dnc.tasks.registry import BUILT_IN, get_task
 from constrained_dnc.training.files import read_json, write_atomically, write_json
 from constrained_dnc.training.run import surroundings
@@ -20,9 +22,6 @@ from constrained_dnc.training.run import surroundings
 STUDY, FAILURES = "study.json", "failures.json"
 RUNS, RESULTS, ANALYSIS, ATTEMPTS, LOCKS = "runs", "results", "analysis", "attempts", "locks"
 MAX_ATTEMPTS = 3
-EXTENSION = 10
-"""How many times larger the extended memory is."""
-
 BUDGETS: dict[str, tuple[tuple[str, ...], tuple[str, ...], int]] = {
     "smoke": (("copy",), ("stateful-baseline", "compr+reg"), 1),
     "quick": (("copy", "sort"), PAPER_APPROACHES, 3),
@@ -92,11 +91,15 @@ class Plan:
     configs: tuple[Config, ...] = ()
 
     def is_done(self, config: Config) -> bool:
-        """Trained, evaluated and analysed."""
-        name = config.run_id
-        return (self.folder / RESULTS / f"{name}.parquet").exists() and (
-            self.folder / ANALYSIS / f"{name}.npz"
-        ).exists()
+        """Trained at least as long as asked for, evaluated and analysed."""
+        analysis = self.folder / ANALYSIS / f"{config.run_id}.npz"
+        evaluated = self._evaluated_after(config.run_id)
+        return evaluated >= config.training.iterations and analysis.exists()
+
+    def _evaluated_after(self, run_id: str) -> int:
+        """The most iterations that a run was asked for and then evaluated; 0 if it never was."""
+        names = (path.stem for path in (self.folder / RESULTS).glob(f"{run_id}-*.parquet"))
+        return max((int(name.removeprefix(f"{run_id}-")) for name in names), default=0)
 
     def lock(self, config: Config) -> Path:
         """Held by whoever has the run in hand."""
@@ -118,6 +121,7 @@ class Plan:
             "task": get_task(config.task).name,
             "approach": config.approach.name,
             "seed": config.seed,
+            "iterations": config.training.iterations,
         }
         write_json(path, {**about, "reasons": reasons, "last_traceback": trace.splitlines()})
         self.write_failures()
@@ -141,15 +145,20 @@ class Plan:
             about = read_json(path)
             reasons = about.pop("reasons")
             del about["last_traceback"]
-            is_done = (self.folder / RESULTS / f"{path.stem}.parquet").exists()
+            is_done = self._evaluated_after(path.stem) >= about.pop("iterations")
             if len(reasons) >= MAX_ATTEMPTS and not is_done:
                 failures.append({**about, "reason": reasons[-1], "attempts": len(reasons)})
         write_atomically(self.folder / FAILURES, json.dumps(failures, indent=1).encode())
         return failures
 
 
+def results_name(config: Config) -> str:
+    """What the rows of a run are called; those of a shorter training keep a name of their own."""
+    return f"{config.run_id}-{config.training.iterations}"
+
+
 def open_study(folder: Path, request: Request, command: Sequence[str] = ()) -> Plan:
-    """Create a study directory, or go on with one; a larger study may take over a smaller one."""
+    """Create a study directory, or resume one, which may become larger and its runs longer."""
     configs = tuple(request.configs())
     path = folder / STUDY
     stored = read_json(path) if path.exists() else {}
@@ -164,14 +173,22 @@ def open_study(folder: Path, request: Request, command: Sequence[str] = ()) -> P
         accepted = f"a folder that can be made ({error.strerror})"
         raise BadSetting("study", str(folder), accepted) from error
     memory_size = configs[0].model.memory_size
+    asked = {
+        "tasks": [get_task(task).name for task in request.tasks],
+        "approaches": list(request.approaches),
+        "trials": request.trials,
+        "iterations": request.iterations,
+    }
+    requests = [part for part in stored.get("requests", []) if part != asked] + [asked]
     write_json(
         path,
         {
             "preset": request.preset,
-            "tasks": [get_task(task).name for task in request.tasks],
-            "approaches": list(request.approaches),
-            "trials": request.trials,
-            "iterations": request.iterations,
+            "tasks": _union(part["tasks"] for part in requests),
+            "approaches": _union(part["approaches"] for part in requests),
+            "trials": max(part["trials"] for part in requests),
+            "iterations": max(part["iterations"] for part in requests),
+            "requests": requests,
             "memory_size": memory_size,
             "extended_memory_size": EXTENSION * memory_size,
             "settings": settings,
@@ -183,9 +200,14 @@ def open_study(folder: Path, request: Request, command: Sequence[str] = ()) -> P
     return Plan(folder, configs)
 
 
+def _union(lists: Iterable[list[str]]) -> list[str]:
+    return list(dict.fromkeys(itertools.chain(*lists)))
+
+
 def _settings(config: Config) -> dict[str, Any]:
-    """What all runs of a study share, by name."""
+    """What all runs of a study share, by name; they need not be equally long."""
     values = asdict(config)
+    del values["training"]["iterations"]
     return {
         f"{part}.{name}": value
         for part in ("model", "training", "evaluation")
@@ -196,11 +218,10 @@ def _settings(config: Config) -> dict[str, Any]:
 def _refuse_changes(
     folder: Path, stored: dict[str, Any], request: Request, settings: dict[str, Any]
 ) -> None:
-    """One study, one budget: results of different ones must not meet in a table."""
+    """One study, one set of settings: results of different ones must not meet in a table."""
     found = stored.get("settings", {})
     changed = {
         "preset": (request.preset, stored.get("preset")),
-        "iterations": (request.iterations, stored.get("iterations")),
         **{name: (value, found.get(name)) for name, value in settings.items()},
     }
     for name, (ours, theirs) in changed.items():

@@ -17,15 +17,15 @@ import numpy as np
 import pyarrow as pa
 
 from constrained_dnc.analysis.embeddings import PHASES, embed_run
-from constrained_dnc.config import Config
+from constrained_dnc.config import Config, lengthened
 from constrained_dnc.evaluation.internals import analyse_run
-from constrained_dnc.evaluation.lengths import evaluate
+from constrained_dnc.evaluation.lengths import EXTENSION, evaluated
 from constrained_dnc.study import read_study, write_results
-from constrained_dnc.sweep.plan import ANALYSIS, EXTENSION, RUNS, Plan
+from constrained_dnc.sweep.plan import ANALYSIS, RUNS, Plan, results_name
 from constrained_dnc.training.compilation import use_compilation_cache
 from constrained_dnc.training.files import write_atomically
 from constrained_dnc.training.loop import train
-from constrained_dnc.training.run import SELECTED, Run, load_run
+from constrained_dnc.training.run import CONFIG, SELECTED, Rule, Run, load_run
 
 
 @dataclass(frozen=True)
@@ -67,32 +67,42 @@ def run_trial(study: str, config_text: str) -> Outcome:
         with held(plan.lock(config)):
             if not plan.is_done(config):
                 use_compilation_cache()
-                _complete(plan.folder, train(config, folder, threads=1))
+                if (folder / CONFIG).exists():  # an earlier request may have asked for more
+                    config = lengthened(config, load_run(folder).config.training.iterations)
+                _complete(plan.folder, config, train(config, folder, threads=1))
             return Outcome(load_run(folder).status.state)
     except Exception as error:
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
         return Outcome("failed", reason, traceback.format_exc())
 
 
-def _complete(study: Path, run: Run) -> None:
+EVALUATED: dict[Rule, tuple[int, ...]] = {
+    "unseen": (1, EXTENSION),
+    "score": (1, EXTENSION),
+    "seen": (1,),
+}
+"""By selection rule, how many times the slots of training."""
+
+
+def _complete(study: Path, config: Config, run: Run) -> None:
     """Evaluate with and without memory extension, analyse and embed.
 
     The results are written last, and mark the run as done.
     """
-    run_id, memory_size = run.config.run_id, run.config.model.memory_size
+    run_id, memory_size = config.run_id, config.model.memory_size
     tables = [
-        evaluate(run, memory_sizes=[memory_size], threads=1),
-        evaluate(run, memory_sizes=[EXTENSION * memory_size], threads=1),
+        evaluated(run, times * memory_size, rule, threads=1)
+        for rule, sizes in EVALUATED.items()
+        if (run.folder / SELECTED[rule]).exists()  # not if no update was ever finite
+        for times in sizes
     ]
-    if (run.folder / SELECTED["seen"]).exists():  # not if no update was ever finite
-        tables.append(evaluate(run, memory_sizes=[memory_size], selection="seen", threads=1))
     arrays = io.BytesIO()
     np.savez(arrays, allow_pickle=False, **analyse_run(run))
     (study / ANALYSIS).mkdir(exist_ok=True)
     write_atomically(study / ANALYSIS / f"{run_id}.npz", arrays.getvalue())
     phases = PHASES if run.task.has_fixed_decoding else PHASES[:1]
     embed_run(read_study(study), run_id, phases)
-    write_results(study, run_id, pa.concat_tables(tables).to_pylist())
+    write_results(study, results_name(config), pa.concat_tables(tables).to_pylist())
 
 
 @contextmanager

@@ -11,10 +11,9 @@ from typing import Any
 from constrained_dnc.config import Config, differences, lengthened
 from constrained_dnc.errors import RunProblem
 from constrained_dnc.training.files import fill_leaves, name_leaves, read_tensors, write_tensors
-from constrained_dnc.training.selection import Selection
+from constrained_dnc.training.selection import CalmSelection, Selection, stored_selections
 
 NAMES = ("checkpoint-a.safetensors", "checkpoint-b.safetensors")
-RULES = ("unseen", "seen")
 
 
 @dataclass
@@ -23,7 +22,7 @@ class Progress:
 
     parameters: Any
     optimiser: Any
-    selections: dict[str, Selection]  # by rule
+    selections: dict[str, Selection | CalmSelection]  # by rule
     selected: dict[str, Any] = field(default_factory=dict)  # parameters by rule
     iteration: int = 0  # updates so far, skipped ones included
     skipped_updates: int = 0
@@ -105,9 +104,7 @@ def _read(path: Path) -> tuple[Any, dict[str, Any]]:
 
 
 def _restore(fresh: Progress, tensors: Any, about: dict[str, Any], window: int) -> Progress:
-    selections = {
-        rule: Selection.from_values(values, window) for rule, values in about["selections"].items()
-    }
+    selections = stored_selections(about["selections"], window)
     return Progress(
         parameters=fill_leaves(fresh.parameters, tensors, "parameters"),
         optimiser=fill_leaves(fresh.optimiser, tensors, "optimiser"),

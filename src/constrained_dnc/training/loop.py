@@ -20,7 +20,7 @@ from constrained_dnc.cores import MAX_THREADS, available_cores
 from constrained_dnc.errors import BadSetting, RunProblem, require_whole
 from constrained_dnc.model.backend import AbstractBackend, Choice, choose_backend
 from constrained_dnc.tasks.registry import get_task
-from constrained_dnc.training.checkpoint import RULES, Checkpoints, Progress
+from constrained_dnc.training.checkpoint import Checkpoints, Progress
 from constrained_dnc.training.files import locked, read_json, write_json
 from constrained_dnc.training.guard import (
     MAX_KEPT,
@@ -47,7 +47,7 @@ from constrained_dnc.training.run import (
     write_config,
     write_selected,
 )
-from constrained_dnc.training.selection import Selection
+from constrained_dnc.training.selection import new_selections
 from constrained_dnc.training.stopping import Stop, postponed_signals
 from constrained_dnc.training.streams import Drawn, draw, entropy_batch
 
@@ -140,7 +140,7 @@ class _Training:
         fresh = Progress(
             parameters,
             optimiser.init(parameters),
-            {rule: Selection(config.training.window) for rule in RULES},
+            new_selections(config.training.window),
         )
         found = self.checkpoints.load(fresh, observer.warn)
         self.progress = found or fresh
@@ -271,20 +271,24 @@ class _Training:
             self.metrics.append({"iteration": drawn.iteration, **line})
 
     def _measure(self, drawn: Drawn, seen_loss: float) -> dict[str, float | int | None]:
-        """The losses that select.
+        """The losses and the score that select.
 
         Unseen lengths are computed with the new parameters; seen ones come for free with the
         update, and are left out when it was skipped.
         """
+        assert drawn.unseen is not None
         model = eqx.combine(self.progress.parameters, self.rest)
-        unseen_loss = float(self.backend.task_loss(model, drawn.unseen))
+        loss, outputs = self.backend.measure(model, drawn.unseen)
+        unseen_loss = float(loss)
+        score = float(self.task.score(drawn.unseen, np.asarray(outputs)).score.mean())
         self._select("unseen", unseen_loss)
         if math.isfinite(seen_loss):
             self._select("seen", seen_loss)
-        return {"unseen_loss": unseen_loss, "seen_loss": seen_loss}
+        self._select("score", score, seen_loss)
+        return {"unseen_loss": unseen_loss, "seen_loss": seen_loss, "unseen_score": score}
 
-    def _select(self, rule: str, loss: float) -> None:
-        if self.progress.selections[rule].add(self.progress.iteration, loss):
+    def _select(self, rule: str, *measured: float) -> None:
+        if self.progress.selections[rule].add(self.progress.iteration, *measured):
             self.progress.selected[rule] = self.progress.parameters
 
     def _entropies(self) -> dict[str, float]:
@@ -304,10 +308,10 @@ class _Training:
     def _publish(self, state: State, reason: str) -> None:
         """Bring the files that others read up to the progress."""
         progress = self.progress
-        running_loss = {}
+        running_mean = {}
         for rule, selection in progress.selections.items():
             mean = selection.best_mean if math.isfinite(selection.best_mean) else None
-            running_loss[rule] = mean
+            running_mean[rule] = mean
             if rule in progress.selected and self.written.get(rule) != selection.best_iteration:
                 write_selected(
                     self.folder, rule, progress.selected[rule], selection.best_iteration, mean
@@ -320,7 +324,7 @@ class _Training:
             iterations=self.config.training.iterations,
             skipped_updates=progress.skipped_updates,
             best_iteration={rule: s.best_iteration for rule, s in progress.selections.items()},
-            running_loss=running_loss,
+            running_mean=running_mean,
             seconds=round(self.seconds_before + time.monotonic() - self.began, 3),
             updated=datetime.now(UTC).isoformat(timespec="seconds"),
         )
@@ -343,12 +347,9 @@ def _refuse_changes(
 ) -> None:
     """A run goes on as it began or not at all: anything else could not be repeated.
 
-    It may become longer: that is the run it would have been with as many iterations at once. Not
-    so in a study, where runs are named by their configs.
+    It may become longer: that is the run it would have been with as many iterations at once.
     """
-    in_study = stored.folder.resolve().name == stored.config.run_id
-    iterations = 0 if in_study else config.training.iterations
-    fields = differences(lengthened(stored.config, iterations), config)
+    fields = differences(lengthened(stored.config, config.training.iterations), config)
     if fields:
         raise BadSetting(
             "run_dir",

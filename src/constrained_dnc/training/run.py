@@ -20,7 +20,6 @@ from constrained_dnc.model.build import build_dnc
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.tasks.registry import get_task
 from constrained_dnc.tasks.task import AbstractTask
-from constrained_dnc.training.checkpoint import RULES
 from constrained_dnc.training.files import (
     fill_leaves,
     is_locked,
@@ -30,6 +29,7 @@ from constrained_dnc.training.files import (
     write_json,
     write_tensors,
 )
+from constrained_dnc.training.selection import RULES
 
 CONFIG, STATUS, METRICS, LOCK, NONFINITE = (
     "config.json",
@@ -38,10 +38,14 @@ CONFIG, STATUS, METRICS, LOCK, NONFINITE = (
     "lock",
     "nonfinite",
 )
-SELECTED = {"unseen": "selected.safetensors", "seen": "selected-seen.safetensors"}
+SELECTED = {
+    "unseen": "selected.safetensors",
+    "seen": "selected-seen.safetensors",
+    "score": "selected-score.safetensors",
+}
 PACKAGES = ("constrained-dnc", "jax", "jaxlib", "equinox", "optax", "numpy", "scipy")
 
-Rule = Literal["unseen", "seen"]
+Rule = Literal["unseen", "seen", "score"]
 State = Literal["training", "finished", "stopped", "diverged", "failed", "interrupted"]
 
 
@@ -55,7 +59,7 @@ class Status:
     iterations: int
     skipped_updates: int
     best_iteration: dict[str, int | None]  # by selection rule
-    running_loss: dict[str, float | None]  # the mean that the best iteration has
+    running_mean: dict[str, float | None]  # of the loss or score, at the best iteration
     seconds: float  # spent in training, all processes together
     updated: str
 
@@ -66,7 +70,7 @@ class Selected:
 
     model: DNC
     iteration: int
-    running_loss: float | None
+    running_mean: float | None  # of the loss or score that selected it
 
 
 @dataclass(frozen=True)
@@ -102,7 +106,7 @@ class Run:
         return self.selected().model
 
     def selected(self, rule: Rule = "unseen") -> Selected:
-        """The parameters with the lowest running loss on unseen or on seen lengths."""
+        """The parameters that a rule selected; training/selection.py says how."""
         if rule not in RULES:
             raise BadSetting("selection", rule, one_of(RULES))
         path = self.folder / SELECTED[rule]
@@ -113,7 +117,7 @@ class Run:
             model = load_model(self.config, tensors, "parameters")
         except RunProblem as error:
             raise RunProblem(f"{path} has the parameters of another model: {error}") from error
-        return Selected(model, about["iteration"], about["running_loss"])
+        return Selected(model, about["iteration"], about["running_mean"])
 
 
 def load_run(folder: str | Path) -> Run:
@@ -186,8 +190,8 @@ def _version(package: str) -> str | None:
 
 
 def write_selected(
-    folder: Path, rule: str, parameters: Any, iteration: int | None, running_loss: float | None
+    folder: Path, rule: str, parameters: Any, iteration: int | None, running_mean: float | None
 ) -> None:
     """Store selected parameters, readable while training goes on."""
-    about = {"iteration": iteration, "running_loss": running_loss, "selection": rule}
+    about = {"iteration": iteration, "running_mean": running_mean, "selection": rule}
     write_tensors(folder / SELECTED[rule], name_leaves(parameters, "parameters"), about)

@@ -1,10 +1,20 @@
-"""Selection: the iteration with the lowest running mean of a loss."""
+"""Selection: which parameters of a training are kept for use. Three rules, side by side.
+
+unseen: the lowest running mean of the loss at the unseen length, as in the paper.
+seen:   the lowest running mean of the loss on training lengths.
+score:  the highest running mean of the score at the unseen length, at calm moments only.
+"""
 
 from __future__ import annotations
 
 import math
+import statistics
 from collections import deque
 from typing import Any
+
+RULES = ("unseen", "seen", "score")
+CALM = 3.0
+"""A loss on seen lengths above this many times its running median is a spike."""
 
 
 class Selection:
@@ -68,6 +78,77 @@ class Selection:
         best = values["best_mean"]
         selection.best_mean = math.inf if best is None else best
         return selection
+
+
+class CalmSelection:
+    """Follows the running mean of a score over the last `window` calm measurements.
+
+    A measurement is calm if the loss on seen lengths that comes with it is at most `CALM` times
+    the median of the last `window` such losses. In a spike the score at the unseen length says
+    little about the parameters, and parameters from a spike are never wanted.
+
+    >>> selection = CalmSelection(window=2)
+    >>> measured = ((10, 0.5, 0.1), (20, 0.9, 0.1), (30, 1.0, 4.0), (40, 0.4, 0.1))
+    >>> [selection.add(iteration, score, loss) for iteration, score, loss in measured]
+    [True, True, False, False]
+    >>> selection.best_iteration, selection.best_mean
+    (20, 0.7)
+    """
+
+    def __init__(self, window: int):
+        self._seen_losses: deque[float] = deque(maxlen=window)
+        self._errors = Selection(window)  # 1 - score, so that the lowest mean is the best
+
+    @property
+    def best_iteration(self) -> int | None:
+        return self._errors.best_iteration
+
+    @property
+    def mean(self) -> float | None:
+        """The running mean of the score; None before the first calm measurement."""
+        error = self._errors.mean
+        return None if error is None else 1 - error
+
+    @property
+    def best_mean(self) -> float:
+        """The mean score that the best iteration has; minus infinity before there is one."""
+        return 1 - self._errors.best_mean
+
+    def add(self, iteration: int, score: float, seen_loss: float) -> bool:
+        """Take in one measurement; whether this iteration is the best so far."""
+        if not math.isfinite(seen_loss):  # the update was skipped
+            return False
+        self._seen_losses.append(seen_loss)
+        if seen_loss > CALM * statistics.median(self._seen_losses):
+            return False
+        return self._errors.add(iteration, 1 - score)
+
+    def to_values(self) -> dict[str, Any]:
+        """Everything, as JSON values."""
+        return {"seen_losses": list(self._seen_losses), "errors": self._errors.to_values()}
+
+    @staticmethod
+    def from_values(values: dict[str, Any], window: int) -> CalmSelection:
+        """The selection that `to_values` described."""
+        selection = CalmSelection(window)
+        selection._seen_losses.extend(values["seen_losses"])
+        selection._errors = Selection.from_values(values["errors"], window)
+        return selection
+
+
+def new_selections(window: int) -> dict[str, Selection | CalmSelection]:
+    """All rules before the first measurement."""
+    return {"unseen": Selection(window), "seen": Selection(window), "score": CalmSelection(window)}
+
+
+def stored_selections(
+    values: dict[str, dict[str, Any]], window: int
+) -> dict[str, Selection | CalmSelection]:
+    """All rules as `to_values` described them."""
+    return {
+        rule: type(fresh).from_values(values[rule], window)
+        for rule, fresh in new_selections(window).items()
+    }
 
 
 def _finite_or_none(value: float) -> float | None:
