@@ -87,12 +87,12 @@ class CalmSelection:
     the median of the last `window` such losses. In a spike the score at the unseen length says
     little about the parameters, and parameters from a spike are never wanted.
 
-    >>> selection = CalmSelection(window=2)
+    >>> selection = CalmSelection(window=3)
     >>> measured = ((10, 0.5, 0.1), (20, 0.9, 0.1), (30, 1.0, 4.0), (40, 0.4, 0.1))
     >>> [selection.add(iteration, score, loss) for iteration, score, loss in measured]
-    [True, True, False, False]
-    >>> selection.best_iteration, selection.best_mean
-    (20, 0.7)
+    [True, True, False, True]
+    >>> selection.best_iteration, round(selection.best_mean, 6)
+    (40, 0.6)
     """
 
     def __init__(self, window: int):
