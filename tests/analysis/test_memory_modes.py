@@ -20,3 +20,12 @@ def test_phases_heads_and_the_content_component() -> None:
     assert filled("read_mode_encoding") == {0: 16}
     assert filled("read_mode_decoding") == {19: 8}
     assert all(len(histogram) == 20 for histogram in counts.values())
+
+
+def test_steps_that_give_no_answer_are_not_counted() -> None:
+    gate = np.array([[0.1, 0.1], [0.3, 0.3], [0.5, 0.5], [0.72, 0.72]])
+    answering = np.array([[False, False], [False, False], [True, True], [True, False]])
+    counts = analyse_modes(gate, np.ones((4, 2, 1, 3)), 1, answering)
+    assert counts["write_mode_encoding"].sum() == 2
+    decoding = counts["write_mode_decoding"]
+    assert (decoding[10], decoding[14], decoding.sum()) == (2, 1, 3)

@@ -44,6 +44,35 @@ def test_modes_are_counted_at_the_longest_training_length(tmp_path):
     assert arrays["read_mode_decoding"].sum() == decoding * samples * reads
 
 
+@pytest.mark.parametrize("approach", ["stateful-baseline", "reg", "compr"])
+def test_states_are_those_that_are_carried(tmp_path, approach):
+    config = tiny_config("copy", approach, iterations=10)
+    config = replace(config, model=replace(config.model, clip_value=0.25))
+    run = train(config, tmp_path, threads=1)
+    batch = evaluation_batch(run.task, config, 3, 0)
+    unrolled = run.model.unroll(batch.inputs, 4, internals=True)
+    before, carried = (
+        np.asarray(states)
+        for states in (unrolled.internals.uncompressed_cell_state, unrolled.cell_states)
+    )
+    assert np.abs(before).max() > 0.25 >= np.abs(carried).max()  # the clip does something
+    states = before if approach == "compr" else carried
+    expected = analyse_states(states, run.task.encoding_steps(3), batch.num_steps)
+    np.testing.assert_allclose(analyse_run(run)["curvature"], expected["curvature"], rtol=1e-4)
+
+
+def test_modes_of_search_leave_out_the_query_and_the_padding(tmp_path):
+    run = tiny_run(tmp_path, task="search")
+    arrays = analyse_run(run)
+    problems = evaluation_batch(run.task, run.config, 2, 0).problems
+    found = sum(problem.data.count(problem.query) for problem in problems)
+    reads = run.config.model.num_reads
+    assert arrays["write_mode_encoding"].sum() == 3 * len(problems)  # two numerals and the flag
+    # One step per position that is found, and one for the end signal.
+    assert arrays["write_mode_decoding"].sum() == found + len(problems)
+    assert arrays["read_mode_decoding"].sum() == (found + len(problems)) * reads
+
+
 def test_a_controller_without_a_state_has_modes_only(tmp_path):
     arrays = analyse_run(tiny_run(tmp_path, "stateless-baseline"))
     assert sorted(arrays) == [

@@ -4,29 +4,43 @@ import json
 from pathlib import Path
 
 import pytest
+from scipy.stats import mannwhitneyu
 
 from constrained_dnc.report.findings import find
 from constrained_dnc.report.verdicts import Verdict, compare, judge_all
 from constrained_dnc.study import read_study, write_results
 from synthetic import row
 
+NAMES = {
+    "both": "compr+reg",
+    "compr": "compr",
+    "reg": "reg",
+    "stateful": "stateful-baseline",
+    "stateless": "stateless-baseline",
+}
 
-def verdicts(path: Path, **ends: list[int]) -> dict[str, Verdict]:
-    """Verdicts on sorting when the trials of an approach are right up to the given lengths."""
-    names = {"both": "compr+reg", "stateful": "stateful-baseline"}
+
+def verdicts(
+    path: Path, task: str = "sort", memory_size: int = 50, **ends: list[int]
+) -> dict[str, Verdict]:
+    """Verdicts on a task when the trials of an approach are right up to the given lengths."""
+    names = {name: NAMES[name] for name in ends}
     request = {
-        "tasks": ["sort"],
+        "tasks": [task],
         "approaches": list(names.values()),
         "trials": 3,
         "memory_size": 50,
+        "extended_memory_size": 500,
         "iterations": 20_000,
         "settings": {"training.min_length": 5, "training.max_length": 15},
     }
+    path.mkdir(exist_ok=True)
     (path / "study.json").write_text(json.dumps(request))
     for name, lengths in ends.items():
         for seed, end in enumerate(lengths):
-            rows = [row("sort", names[name], seed, at, float(at <= end)) for at in range(2, 61)]
-            write_results(path, f"{name}-{seed}", rows)
+            rows = [row(task, names[name], seed, at, float(at <= end)) for at in range(2, 61)]
+            changed = {"memory_size": memory_size, "run_id": f"{task}-{name}-{seed}"}
+            write_results(path, f"{name}-{seed}-{memory_size}", [r | changed for r in rows])
     return {verdict.claim.text: verdict for verdict in judge_all(find(read_study(path)))}
 
 
@@ -80,3 +94,73 @@ def test_curvature_signs(small_study: Path) -> None:
         "search",
     }
     assert "4 instances" in next(v.budget for v in told if v.claim.task == "sort")
+
+
+SIGNIFICANT = "copy: compr+reg scores significantly better than the stateful baseline"
+LONG, SHORT = [*range(40, 50)], [*range(15, 25)]
+
+
+@pytest.mark.parametrize(
+    ("both", "stateful", "word", "agrees", "told"),
+    [
+        (LONG, SHORT, "significant", True, ""),
+        (SHORT, LONG, "significant the other way", False, ""),
+        (LONG, LONG, "not significant", False, ""),
+        (LONG[:4], SHORT[:4], "significant", True, ""),
+        (LONG[:4], LONG[:4], "not significant", None, "fewer trials than the paper's 10"),
+        (LONG[:3], SHORT[:3], "too few trials", None, "3 against 3 trials p is at least 0.1"),
+    ],
+)
+def test_significance_needs_trials(
+    tmp_path: Path, both: list[int], stateful: list[int], word: str, agrees: bool | None, told: str
+) -> None:
+    found = verdicts(tmp_path, "copy", both=both, stateful=stateful)[SIGNIFICANT]
+    assert (found.word, found.agrees) == (word, agrees)
+    assert told in found.caution
+    assert bool(told) == bool(found.caution)
+    exact = mannwhitneyu(both, stateful, alternative="two-sided").pvalue
+    if exact > 0.0005:
+        assert f"p = {exact:.3f}" in found.here
+
+
+NOT_SIGNIFICANT = (
+    "differentiation: compr, reg and compr+reg do not score significantly better than the "
+    "stateful baseline"
+)
+
+
+def test_a_claim_about_several_approaches_names_those_that_differ(tmp_path: Path) -> None:
+    ends = {"compr": LONG, "reg": SHORT, "both": SHORT, "stateful": SHORT}
+    found = verdicts(tmp_path, "differentiation", **ends)[NOT_SIGNIFICANT]
+    assert found.word == "significant (compr), not significant (reg and compr+reg)"
+    assert (found.agrees, found.kind) == (False, "no")
+    partial = verdicts(tmp_path / "b", "differentiation", reg=SHORT, stateful=SHORT)
+    assert partial[NOT_SIGNIFICANT].word == "not significant"
+    assert "2 comparisons of 3 not run" in partial[NOT_SIGNIFICANT].caution
+
+
+def test_failing_with_extended_memory(tmp_path: Path) -> None:
+    name = "search: every approach fails with extended memory"
+    verdicts(tmp_path, "search", both=[20, 20], stateful=[20, 20])
+    found = verdicts(tmp_path, "search", 500, both=[0, 0], stateful=[30, 30])[name]
+    assert found.word == "does not fail (stateful-baseline), fails too (compr+reg)"
+    found = verdicts(tmp_path, "search", 500, both=[0, 0], stateful=[0, 0])[name]
+    assert (found.word, found.agrees) == ("fails too", True)
+
+
+def test_failing_at_lengths_of_training(tmp_path: Path) -> None:
+    name = "logic: the stateless baseline fails even at lengths of training"
+    found = verdicts(tmp_path, "logic", stateless=[3], stateful=[20])[name]
+    assert (found.word, found.agrees, found.caution) == ("same direction", True, "")
+    assert found.here == "3 against 15 in training"
+    found = verdicts(tmp_path / "b", "logic", stateless=[3], stateful=[4])[name]
+    assert "says nothing" in found.caution  # nobody learned anything
+
+
+def test_few_instances_prove_no_missing_correlation(small_study: Path) -> None:
+    name = "sort: curvature and score are significantly correlated"
+    found = {v.claim.text: v for v in judge_all(find(read_study(small_study)))}[name]
+    assert found.paper == "τ = +0.41, p = 0.001"
+    assert found.word in ("not significant", "significant", "significant the other way")
+    if found.word == "not significant":
+        assert "fewer instances than the paper's 40" in found.caution

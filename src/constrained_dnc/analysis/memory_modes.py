@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 BINS = 20
 CONTENT = 2  # order of the read modes: backward, forward, content
@@ -15,14 +15,21 @@ def analyse_modes(
     allocation_gate: Float[np.ndarray, "time batch"],
     read_modes: Float[np.ndarray, "time batch reads 3"],
     encoding_steps: int,
+    is_decoding: Bool[np.ndarray, "time batch"] | None = None,
 ) -> Mapping[str, Int[np.ndarray, "bins"]]:
     """Histograms of both modes in both phases, by the names they are stored under.
 
     Write mode: the allocation gate, 0 = by content, 1 = a newly allocated slot. Read mode: the
-    content component, 0 = sequential, 1 = by content, over all read heads.
+    content component, 0 = sequential, 1 = by content, over all read heads. `is_decoding` says
+    which steps give the answer, if not all after the encoding: a query and padding do not.
     """
     modes = {"write_mode": allocation_gate, "read_mode": read_modes[..., CONTENT]}
-    phases = {"encoding": slice(None, encoding_steps), "decoding": slice(encoding_steps, None)}
+    is_encoding = np.zeros(allocation_gate.shape, np.bool_)
+    is_encoding[:encoding_steps] = True
+    phases = {
+        "encoding": is_encoding,
+        "decoding": ~is_encoding if is_decoding is None else is_decoding,
+    }
     return {
         f"{mode}_{phase}": histogram(values[steps])
         for mode, values in modes.items()

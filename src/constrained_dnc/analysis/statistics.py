@@ -14,6 +14,7 @@ from scipy import stats
 THRESHOLD = 0.95
 SIGNIFICANCE = 0.05
 PAPER_TRIALS = 10
+PAPER_INSTANCES = 40  # of four approaches with a state
 AVERAGE_UP_TO = 45
 AVERAGE_UP_TO_EXTENDED = 450
 CONSTRAINED = ("compr", "reg", "compr+reg")
@@ -163,6 +164,16 @@ def smallest_p(first_trials: int, second_trials: int) -> float:
     0.1
     """
     return min(1.0, 2 / comb(first_trials + second_trials, first_trials))
+
+
+def smallest_tau_p(instances: int) -> float:
+    """The p of Kendall's tau when so many instances are in perfect order; NaN for too few.
+
+    >>> round(smallest_tau_p(4), 3)
+    0.042
+    """
+    order = np.arange(float(instances))
+    return _kendall(order, order)[1]
 
 
 def few_trials_warning(tests: Iterable[PairTest]) -> str | None:

@@ -70,6 +70,12 @@ class Findings:
         samples = {task: (found.curvature, found.score) for task, found in self.instances.items()}
         return statistics.correlations(samples)
 
+    def tests(self, extended: bool) -> list[statistics.PairTest]:
+        """All pairs of the paper's five approaches, adjusted together."""
+        approaches = [name for name in self.approaches if name in published.APPROACHES]
+        pairs = statistics.all_pairs(approaches)
+        return statistics.pairwise_tests(self.at(extended).averages, self.tasks, pairs)
+
     def ranked(self, task: str, approach: str) -> list[tuple[str, float]]:
         """Run ids and average scores of the trials, best first."""
         key = (task, approach)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -104,12 +105,18 @@ class Side:
     extended: bool
 
 
+LONGEST_IN_TRAINING = Side("training", False)
+"""Stands for the longest input of training."""
+
+
 @dataclass(frozen=True)
 class Claim:
-    """The paper says that on a task the first side stands in a relation to the second.
+    """The paper says that on a task the first of every pair stands in a relation to the second.
 
-    measure: "maximum length", "average score" or "correlation". relation: "above", "below" or
-    "alike". A correlation has no sides: the relation is that of Kendall's tau to zero.
+    measure: "maximum length", "average score", "correlation" (of curvature and score), or the
+    "significance" of a difference of average scores or "significance of correlation". relation:
+    "above", "below", "alike" or, without a second side, "fails". A correlation has no pairs: the
+    relation is that of Kendall's tau to zero.
     """
 
     topic: str
@@ -117,12 +124,12 @@ class Claim:
     task: str
     measure: str
     relation: str
-    sides: tuple[Side, Side] | None
+    pairs: tuple[tuple[Side, Side | None], ...]
 
 
 @cache
 def claims() -> tuple[Claim, ...]:
-    """The main claims of the paper's abstract and results, in reading order."""
+    """What the paper's abstract and results state about its numbers, in reading order."""
     return tuple(
         Claim(
             row["topic"],
@@ -130,12 +137,22 @@ def claims() -> tuple[Claim, ...]:
             row["task"],
             row["measure"],
             row["relation"],
-            (_side(row["first"]), _side(row["second"])) if row["first"] else None,
+            tuple(_pairs(row["first"], row["second"])),
         )
         for row in _rows("claims", False)
     )
 
 
-def _side(text: str) -> Side:
+def _pairs(first: str, second: str) -> Iterator[tuple[Side, Side | None]]:
+    """One against many, many against one, or side by side; separated by semicolons."""
+    firsts, seconds = ([_side(text) for text in texts.split(";")] for texts in (first, second))
+    most = max(len(firsts), len(seconds))
+    for index in range(most):
+        side = firsts[index % len(firsts)]
+        if side is not None:
+            yield side, seconds[index % len(seconds)]
+
+
+def _side(text: str) -> Side | None:
     approach, _, extended = text.partition(" ")
-    return Side(approach, bool(extended))
+    return Side(approach, bool(extended)) if text else None

@@ -138,8 +138,7 @@ def tests(findings: Findings, extended: bool) -> Table:
     """Mann-Whitney U tests between all pairs of the paper's five approaches."""
     approaches = [name for name in findings.approaches if name in published.APPROACHES]
     pairs = statistics.all_pairs(approaches)
-    results = statistics.pairwise_tests(findings.at(extended).averages, findings.tasks, pairs)
-    return test_table(results, findings.tasks, pairs, extended)
+    return test_table(findings.tests(extended), findings.tasks, pairs, extended)
 
 
 def tests_of_others(findings: Findings, extended: bool) -> Table:

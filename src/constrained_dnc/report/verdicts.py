@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isnan
 
 import numpy as np
 
-from constrained_dnc.analysis.statistics import THRESHOLD
+from constrained_dnc.analysis import statistics
+from constrained_dnc.analysis.statistics import PAPER_INSTANCES, SIGNIFICANCE, THRESHOLD
 from constrained_dnc.report import published
 from constrained_dnc.report.findings import Findings
-from constrained_dnc.report.published import Claim, Side
+from constrained_dnc.report.published import LONGEST_IN_TRAINING, Claim, Side
 from constrained_dnc.report.wording import (
     DASH,
     Number,
     float_of,
+    listed,
     plural,
     rounded,
     signed,
@@ -23,6 +26,8 @@ from constrained_dnc.report.wording import (
 
 MARKS = {True: ("yes", "✓"), False: ("no", "✗"), None: ("open", "·")}
 ALIKE = 0.2  # values within a fifth of the larger one count as alike
+NOT_RUN = "not run"
+UNLEARNED = "the training lengths are not solved, so this says nothing"
 
 
 @dataclass(frozen=True)
@@ -30,7 +35,10 @@ class Verdict:
     """One claim, the paper's values, ours, and whether they point the same way.
 
     word: "same direction", "opposite direction", "no difference" or "not run"; for a claim of
-    likeness "no difference" or "difference". `agrees` is None where nothing can be said.
+    likeness "no difference" or "difference"; for one of failure "fails too" or "does not fail";
+    for one of significance "significant", "significant the other way", "not significant" or "too
+    few trials". A claim about several approaches may have several words. `agrees` is None where
+    nothing can be said.
     """
 
     claim: Claim
@@ -57,13 +65,29 @@ class Verdict:
         return f"{self.claim.text}: {values}{budget}: {self.word}{caution}"
 
 
+@dataclass(frozen=True)
+class Judged:
+    """One pair of a claim: our values in words, and what they say."""
+
+    name: str  # of the side that differs between the pairs
+    here: str
+    word: str
+    agrees: bool | None
+    caution: str
+
+
 def judge_all(findings: Findings) -> list[Verdict]:
     """A verdict for every claim of the paper."""
-    taus = {result.task: result.tau for result in findings.correlations()}
+    tests = {
+        (test.task, *pair): test
+        for test in findings.tests(extended=False)
+        for pair in ((test.first, test.second), (test.second, test.first))
+    }
+    correlations = {result.task: result for result in findings.correlations()}
     return [
-        _judge_correlation(claim, findings, taus)
-        if claim.sides is None
-        else _judge_sides(claim, claim.sides, findings)
+        _judge_pairs(claim, findings, tests)
+        if claim.pairs
+        else _judge_correlation(claim, findings, correlations.get(claim.task))
         for claim in published.claims()
     ]
 
@@ -76,6 +100,8 @@ def compare(relation: str, first: Number, second: Number) -> tuple[str, bool | N
     >>> compare("alike", 16, 17)
     ('no difference', True)
     """
+    if relation == "fails":
+        return ("fails too", True) if first == 0 else ("does not fail", False)
     if relation == "alike":
         alike = abs(first - second) <= ALIKE * max(first, second)
         return ("no difference", True) if alike else ("difference", False)
@@ -85,54 +111,219 @@ def compare(relation: str, first: Number, second: Number) -> tuple[str, bool | N
     return ("same direction", True) if same else ("opposite direction", False)
 
 
-def _judge_sides(claim: Claim, sides: tuple[Side, Side], findings: Findings) -> Verdict:
-    paper = _paper_values(claim, sides)
-    keys = [(claim.task, side.approach) for side in sides]
-    evaluations = [findings.at(side.extended) for side in sides]
-    pairs = list(zip(evaluations, keys, strict=True))
-    if any(key not in evaluation.curves for evaluation, key in pairs):
-        return Verdict(claim, paper, "", "", "not run", None, "")
-    found = [evaluation.longest[key] for evaluation, key in pairs]
-    if claim.measure == "maximum length":
-        values = [float(longest.length) for longest in found]
-        shown = [_with_interval(longest.length, longest.interval) for longest in found]
+def weigh(
+    relation: str, difference: Number, p: float, least: float, is_enough: bool
+) -> tuple[str, bool | None]:
+    """The word for a test, and whether it came out as the paper's; `least` is the smallest p.
+
+    With fewer trials than the paper's (not `is_enough`) a missing significance proves nothing.
+
+    >>> weigh("above", 0.2, 0.01, 0.001, is_enough=True)
+    ('significant', True)
+    >>> weigh("alike", 0.2, 0.3, 0.1, is_enough=False)
+    ('too few trials', None)
+    """
+    if isnan(p) or least > SIGNIFICANCE:
+        return "too few trials", None
+    if p > SIGNIFICANCE:
+        return "not significant", (relation == "alike") if is_enough else None
+    if relation == "alike":
+        return "significant", False
+    same = (difference > 0) == (relation == "above")
+    return ("significant", True) if same else ("significant the other way", False)
+
+
+def _judge_pairs(
+    claim: Claim, findings: Findings, tests: dict[tuple[str, str, str], statistics.PairTest]
+) -> Verdict:
+    paper = _paper_values(claim)
+    pairs = [pair for pair in claim.pairs if _has_run(claim.task, pair, findings)]
+    if not pairs:
+        return Verdict(claim, paper, "", "", NOT_RUN, None, "")
+    if claim.measure == "significance":
+        judged = [_judge_test(claim, pair, findings, tests) for pair in pairs]
     else:
-        medians = [float(np.median(evaluation.averages[key])) for evaluation, key in pairs]
-        shown = [rounded(100 * median, 1) + " %" for median in medians]
-        values = [float_of(rounded(100 * median, 1)) for median in medians]
+        judged = [_judge_values(claim, pair, findings) for pair in pairs]
+    answers = {part.agrees for part in judged}
+    agrees = False if False in answers else None if None in answers else True
+    cautions = dict.fromkeys(part.caution for part in judged if part.caution)
+    if len(pairs) < len(claim.pairs):
+        missing = plural(len(claim.pairs) - len(pairs), "comparison")
+        cautions[f"{missing} of {len(claim.pairs)} not run"] = None
+    here = "; ".join(part.here for part in judged)
+    budget = _budget(claim, pairs, findings)
+    return Verdict(claim, paper, here, budget, _words(judged), agrees, "; ".join(cautions))
+
+
+def _words(judged: Sequence[Judged]) -> str:
+    """One word if all pairs have the same, else which has which."""
+    names: dict[str, list[str]] = {}
+    for part in judged:
+        names.setdefault(part.word, []).append(part.name)
+    if len(names) == 1:
+        return judged[0].word
+    return ", ".join(f"{word} ({listed(of)})" for word, of in names.items())
+
+
+def _has_run(task: str, pair: tuple[Side, Side | None], findings: Findings) -> bool:
+    for side in pair:
+        if side == LONGEST_IN_TRAINING:
+            if findings.study.training_lengths is None:
+                return False
+        elif side and (task, side.approach) not in findings.at(side.extended).curves:
+            return False
+    return True
+
+
+def _judge_values(claim: Claim, pair: tuple[Side, Side | None], findings: Findings) -> Judged:
+    shown, values = [], []
+    for side in pair:
+        if side is None:
+            values.append(0.0)
+            continue
+        value, text = _value(claim, side, findings)
+        values.append(value)
+        shown.append(text)
     word, agrees = compare(claim.relation, values[0], values[1])
-    counts = sorted({longest.trials for longest in found})
-    trials = " and ".join(str(count) for count in counts[:-1]) + (" and " if counts[1:] else "")
-    budget = f"{trials}{plural(counts[-1], 'trial')}, {thousands(findings.iterations)} iterations"
-    # The side without extension tells whether training got anywhere; so does the better one.
-    scores = [findings.plain.longest[key].training_score for key in keys]
-    failed = all(score < THRESHOLD for score in scores)  # not if the lengths are unknown (NaN)
-    caution = "neither side solves the training lengths, so this says nothing" if failed else ""
-    here = " against ".join(shown)
+    caution = _caution(claim, pair, findings)
+    return Judged(_name(claim, pair), " against ".join(shown), word, agrees, caution)
+
+
+def _value(claim: Claim, side: Side, findings: Findings) -> tuple[float, str]:
+    """A side's maximum length or average score, as a number and in words."""
+    if side == LONGEST_IN_TRAINING:
+        assert findings.study.training_lengths is not None
+        longest = findings.study.training_lengths[1]
+        return float(longest), f"{longest} in training"
+    evaluation, key = findings.at(side.extended), (claim.task, side.approach)
+    if claim.measure == "maximum length":
+        found = evaluation.longest[key]
+        return float(found.length), _with_interval(found.length, found.interval)
+    printed = rounded(100 * float(np.median(evaluation.averages[key])), 1)
+    return float_of(printed), f"{printed} %"
+
+
+def _judge_test(
+    claim: Claim,
+    pair: tuple[Side, Side | None],
+    findings: Findings,
+    tests: dict[tuple[str, str, str], statistics.PairTest],
+) -> Judged:
+    first, second = pair
+    assert second is not None
+    test = tests[claim.task, first.approach, second.approach]
+    medians = [
+        float(np.median(findings.plain.averages[claim.task, side.approach]))
+        for side in (first, second)
+    ]
+    least = statistics.smallest_p(*test.trials)
+    is_enough = min(test.trials) >= published.TRIALS
+    word, agrees = weigh(claim.relation, medians[0] - medians[1], test.p_adjusted, least, is_enough)
+    caution = _caution(claim, pair, findings)
+    if word == "too few trials":
+        sizes = f"{test.trials[0]} against {test.trials[1]} trials"
+        caution = f"with {sizes} p is at least {least:.2g}, whatever the scores are"
+    elif agrees is None:
+        caution = f"fewer trials than the paper's {published.TRIALS} may miss a difference"
+    scores = " against ".join(rounded(100 * median, 1) + " %" for median in medians)
+    return Judged(_name(claim, pair), f"{_p(test.p_adjusted)}, {scores}", word, agrees, caution)
+
+
+def _caution(claim: Claim, pair: tuple[Side, Side | None], findings: Findings) -> str:
+    """Whether training got anywhere: one side solves its lengths, without extension.
+
+    Where failing is the claim, it is enough that some approach solves them.
+    """
+    longest = findings.plain.longest
+    if claim.relation == "fails" or LONGEST_IN_TRAINING in pair:
+        found = [of for (task, _), of in longest.items() if task == claim.task]
+    else:
+        keys = [(claim.task, side.approach) for side in pair if side is not None]
+        found = [longest[key] for key in keys if key in longest]
+    # An unknown score (NaN) is not below the threshold.
+    failed = bool(found) and all(of.training_score < THRESHOLD for of in found)
+    return UNLEARNED if failed else ""
+
+
+def _name(claim: Claim, pair: tuple[Side, Side | None]) -> str:
+    """The approach that tells a pair from the others of its claim."""
+    is_first = len({first for first, _ in claim.pairs}) > 1
+    side = pair[0] if is_first or pair[1] is None else pair[1]
+    return side.approach
+
+
+def _budget(claim: Claim, pairs: Sequence[tuple[Side, Side | None]], findings: Findings) -> str:
+    counts = sorted(
+        {
+            findings.at(side.extended).longest[claim.task, side.approach].trials
+            for pair in pairs
+            for side in pair
+            if side is not None and side != LONGEST_IN_TRAINING
+        }
+    )
+    trials = "".join(f"{count} and " for count in counts[:-1])
+    return f"{trials}{plural(counts[-1], 'trial')}, {thousands(findings.iterations)} iterations"
+
+
+def _judge_correlation(
+    claim: Claim, findings: Findings, result: statistics.Correlation | None
+) -> Verdict:
+    tau, p = published.curvature_correlations()[claim.task]
+    is_test = claim.measure == "significance of correlation"
+    paper = f"τ = {signed(tau, 2)}" + (f", {_p(p)}" if is_test else "")
+    if result is None or isnan(result.tau):
+        return Verdict(claim, paper, "", "", NOT_RUN, None, "")
+    here = f"τ = {signed(result.tau, 2)}" + (f", {_p(result.p_adjusted)}" if is_test else "")
+    budget = f"{plural(result.instances, 'instance')}, {thousands(findings.iterations)} iterations"
+    if not is_test:
+        word, agrees = compare(claim.relation, float_of(rounded(result.tau, 2)), 0.0)
+        return Verdict(claim, paper, here, budget, word, agrees, "")
+    least = statistics.smallest_tau_p(result.instances)
+    is_enough = result.instances >= PAPER_INSTANCES
+    word, agrees = weigh(claim.relation, result.tau, result.p_adjusted, least, is_enough)
+    caution = ""
+    if word == "too few trials":
+        caution = f"with {plural(result.instances, 'instance')} p is at least {least:.2g}"
+    elif agrees is None:
+        caution = f"fewer instances than the paper's {PAPER_INSTANCES} may miss a correlation"
     return Verdict(claim, paper, here, budget, word, agrees, caution)
 
 
-def _judge_correlation(claim: Claim, findings: Findings, taus: dict[str, float]) -> Verdict:
-    paper = f"τ = {signed(published.curvature_correlations()[claim.task][0], 2)}"
-    tau = taus.get(claim.task, float("nan"))
-    if isnan(tau):
-        return Verdict(claim, paper, "", "", "not run", None, "")
-    instances = len(findings.instances[claim.task].score)
-    budget = f"{plural(instances, 'instance')}, {thousands(findings.iterations)} iterations"
-    word, agrees = compare(claim.relation, float_of(rounded(tau, 2)), 0.0)
-    return Verdict(claim, paper, f"τ = {signed(tau, 2)}", budget, word, agrees, "")
-
-
-def _paper_values(claim: Claim, sides: tuple[Side, Side]) -> str:
+def _paper_values(claim: Claim) -> str:
     shown = []
-    for side in sides:
-        key = (claim.task, side.approach)
-        if claim.measure == "maximum length":
-            shown.append(str(published.max_lengths(side.extended)[key]))
-        else:
-            score = published.average_scores(side.extended).get(key)
-            shown.append(DASH if score is None else rounded(100 * score.median, 0) + " %")
-    return "shows a figure only" if DASH in shown else " against ".join(shown)
+    for pair in claim.pairs:
+        values = [_paper_value(claim, side) for side in pair if side is not None]
+        if DASH in values:
+            return "shows a figure only"
+        text = " against ".join(values)
+        if claim.measure == "significance":
+            p = _paper_p(claim.task, pair)
+            text = f"{DASH if p is None else _p(p)}, {text}"
+        shown.append(text)
+    return "; ".join(shown)
+
+
+def _paper_value(claim: Claim, side: Side) -> str:
+    if side == LONGEST_IN_TRAINING:
+        return f"{published.TRAINING_LENGTHS[1]} in training"
+    key = (claim.task, side.approach)
+    if claim.measure == "maximum length":
+        return str(published.max_lengths(side.extended)[key])
+    score = published.average_scores(side.extended).get(key)
+    return DASH if score is None else rounded(100 * score.median, 0) + " %"
+
+
+def _paper_p(task: str, pair: tuple[Side, Side | None]) -> float | None:
+    first, second = pair
+    if second is None:
+        return None
+    known = published.pairwise_p(extended=False)
+    names = first.approach, second.approach
+    return known.get((task, *names), known.get((task, *names[::-1])))
+
+
+def _p(p: float) -> str:
+    return "p < 0.001" if p < 0.0005 else f"p = {rounded(p, 3)}"
 
 
 def _with_interval(length: int, interval: tuple[int, int] | None) -> str:
