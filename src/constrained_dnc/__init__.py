@@ -16,7 +16,7 @@ from constrained_dnc.tasks.task import AbstractTask, Batch
 from constrained_dnc.training.loop import train
 from constrained_dnc.training.observer import Observer, Snapshot
 from constrained_dnc.training.replay import replay
-from constrained_dnc.training.run import Run, load_run
+from constrained_dnc.training.run import Run, load_pretrained, load_run
 
 __all__ = [
     "APPROACHES",
@@ -43,6 +43,7 @@ __all__ = [
     "evaluate",
     "get_approach",
     "get_task",
+    "load_pretrained",
     "load_run",
     "make_config",
     "predict",

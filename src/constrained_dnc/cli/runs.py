@@ -92,15 +92,15 @@ def train(arguments: list[str]) -> int:
 @dataclass(frozen=True)
 class _Evaluate:
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
-    """A run directory; it may still be training."""
+    """A run directory, also one in training, or a pretrained model such as zoo:sort/compr+reg."""
     lengths: str | None = None
     """Input lengths, such as 2..100 or 2,5..50:5; by default those of the run's config."""
     memory_size: tuple[int, ...] = ()
     """Memory sizes, by default that of training; others use the lengths for extended memory."""
     batches: int | None = None
     """Batches of every length; by default those of the run's config."""
-    selection: Literal["unseen", "seen"] = "unseen"
-    """Parameters selected by the loss on unseen or on seen lengths."""
+    selection: Literal["unseen", "seen", "score"] | None = None
+    """Parameters selected by the loss on unseen (default) or seen lengths, or by the score."""
     backend: Literal["auto", "fused", "pure"] = "auto"
     """What computes: C++ where it can (auto), C++ (fused) or JAX (pure)."""
     threads: int | None = None
@@ -134,7 +134,7 @@ def evaluate(arguments: list[str]) -> int:
     row = table.slice(0, 1).to_pylist()[0]
     print(
         f"{row['task']}, {row['approach']}, seed {row['seed']}: parameters of iteration "
-        f"{row['iteration']} (selected on {row['selection']} lengths; {row['status']} after "
+        f"{row['iteration']} (selection by rule {row['selection']}; {row['status']} after "
         f"{row['iterations']}, skipped updates {row['skipped_updates']})"
     )
     return 0
@@ -143,13 +143,13 @@ def evaluate(arguments: list[str]) -> int:
 @dataclass(frozen=True)
 class _Predict:
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
-    """A run directory; it may still be training."""
+    """A run directory, also one in training, or a pretrained model such as zoo:sort/compr+reg."""
     text: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TEXT")]
     """A problem, such as "3 1 4 1 0"."""
     memory_size: int | None = None
     """Slots of the memory; by default those of training."""
-    selection: Literal["unseen", "seen"] = "unseen"
-    """Parameters selected by the loss on unseen or on seen lengths."""
+    selection: Literal["unseen", "seen", "score"] | None = None
+    """Parameters selected by the loss on unseen (default) or seen lengths, or by the score."""
     backend: Literal["auto", "fused", "pure"] = "auto"
     """What computes: C++ where it can (auto), C++ (fused) or JAX (pure)."""
 

@@ -207,7 +207,7 @@ def _as_table(answer: pa.Table) -> Table:
 @dataclass(frozen=True)
 class _Frontier:
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
-    """A run directory."""
+    """A run directory, or a pretrained model such as zoo:sort/compr+reg."""
     lengths: str | None = None
     """Input lengths, such as 2..100 or 2,5..50:5; by default spread over those of the config."""
     memory_sizes: str | None = None

@@ -52,7 +52,8 @@ def map_frontier(
     )
     buffer = pa.BufferOutputStream()
     pq.write_table(table, buffer)
-    write_atomically(run.folder / TABLE, buffer.getvalue().to_pybytes())
+    run.products.mkdir(parents=True, exist_ok=True)
+    write_atomically(run.products / TABLE, buffer.getvalue().to_pybytes())
     return table
 
 
@@ -95,6 +96,6 @@ def draw_frontier(run: Run, table: pa.Table) -> Path:
     for row, column in zip(*np.nonzero(scores >= 0.95), strict=True):
         axes.plot(column, row, marker="o", markersize=3, color="black")
     figure.colorbar(image, label=f"{run.task.score_kind}, % (dots: at least 95)")
-    path = run.folder / PICTURE
+    path = run.products / PICTURE
     figure.savefig(path, dpi=120)
     return path

@@ -64,7 +64,7 @@ def evaluate(
     lengths: Sequence[int] | None = None,
     memory_sizes: Sequence[int] | None = None,
     batches: int | None = None,
-    selection: Rule = "unseen",
+    selection: Rule | None = None,
     backend: Choice = "auto",
     threads: int | None = None,
     progress: Callable[[float, float, Planned], None] | None = None,
@@ -79,6 +79,7 @@ def evaluate(
     """
     run = run if isinstance(run, Run) else load_run(run)
     plan = make_plan(run, lengths, memory_sizes, batches)
+    selection = selection or run.default_rule
     selected = run.selected(selection)
     computing = evaluation_backend(run, selected.model, backend, threads)
     rows = []
@@ -94,7 +95,7 @@ def evaluate(
         progress(done, total, plan[-1])
     table = pa.Table.from_pylist(rows, SCHEMA)
     if store:
-        _write(run.folder, table, selection)
+        _write(run.products, table, selection)
     return table
 
 
@@ -103,7 +104,7 @@ def predict(
     text: str,
     *,
     memory_size: int | None = None,
-    selection: Rule = "unseen",
+    selection: Rule | None = None,
     backend: Choice = "auto",
 ) -> Answer:
     """The answer of a run's model to a problem given as text."""
@@ -203,6 +204,7 @@ def _memory(size: int, trained: int) -> str:
 
 def _write(folder: Path, table: pa.Table, selection: str) -> None:
     """One file per memory size, so that a second evaluation replaces the first."""
+    folder.mkdir(parents=True, exist_ok=True)
     sizes = table.column("memory_size").to_pylist()
     for memory_size in sorted(set(sizes)):
         part = table.filter(pa.array([size == memory_size for size in sizes]))

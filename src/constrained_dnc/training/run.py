@@ -13,6 +13,7 @@ from typing import Any, Literal
 import equinox as eqx
 import jax
 
+from constrained_dnc import zoo
 from constrained_dnc.config import Config
 from constrained_dnc.errors import BadSetting, RunProblem, one_of
 from constrained_dnc.model import fused
@@ -105,10 +106,31 @@ class Run:
         """The model with the selected parameters."""
         return self.selected().model
 
-    def selected(self, rule: Rule = "unseen") -> Selected:
+    @property
+    def default_rule(self) -> Rule:
+        """The paper's rule; for a pretrained model, the one whose parameters come with it."""
+        return "score" if self.is_pretrained else "unseen"
+
+    @property
+    def is_pretrained(self) -> bool:
+        """Whether it is a model of the zoo, which is only ever read."""
+        return self.folder.is_relative_to(zoo.MODELS)
+
+    @property
+    def products(self) -> Path:
+        """Where tables and pictures made from the run go: here, if it is a pretrained model."""
+        if not self.is_pretrained:
+            return self.folder
+        return Path("runs", f"zoo-{self.task.name}-{self.config.approach.name}")
+
+    def selected(self, rule: Rule | None = None) -> Selected:
         """The parameters that a rule selected; training/selection.py says how."""
+        rule = self.default_rule if rule is None else rule
         if rule not in RULES:
             raise BadSetting("selection", rule, one_of(RULES))
+        if self.is_pretrained and rule != self.default_rule:
+            accepted = f"{self.default_rule}: only those parameters come with a pretrained model"
+            raise BadSetting("selection", rule, accepted)
         path = self.folder / SELECTED[rule]
         if not path.exists():
             raise RunProblem(f"{self.folder} has no selected parameters yet")
@@ -121,8 +143,8 @@ class Run:
 
 
 def load_run(folder: str | Path) -> Run:
-    """Open a run directory."""
-    folder = Path(folder)
+    """Open a run directory, or a pretrained model by its name, zoo:TASK/APPROACH."""
+    folder = zoo.find(folder).folder if zoo.is_name(folder) else Path(folder)
     if not (folder / CONFIG).is_file():
         raise BadSetting("run", str(folder), f"a run directory, with a {CONFIG}")
     stored = read_json(folder / CONFIG)
@@ -131,6 +153,12 @@ def load_run(folder: str | Path) -> Run:
         return Run(folder, config, stored["backend"], stored["threads"])
     except KeyError as error:
         raise RunProblem(f"{folder / CONFIG} cannot be read: {error} is missing") from error
+
+
+def load_pretrained(task: str, approach: str) -> tuple[DNC, AbstractTask]:
+    """A model of the zoo and the task it was trained on; `cdnc zoo` lists them."""
+    run = load_run(f"{zoo.PREFIX}{task}/{approach}")
+    return run.model, run.task
 
 
 def initial_model(config: Config) -> DNC:

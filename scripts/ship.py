@@ -1,0 +1,101 @@
+"""Take what users need out of a study: its results without checkpoints, and its best models.
+
+    python scripts/ship.py STUDY --commit HASH --results results/paper --zoo ZOO
+
+The study need not be finished. Of every task and approach the zoo gets the trial with the highest
+running mean of the score that selected its parameters, so no length beyond the one of selection
+has a say in the choice.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+
+from constrained_dnc.study import Study, read_study
+from constrained_dnc.training.run import CONFIG, SELECTED, STATUS, Run, load_run
+from constrained_dnc.zoo import SCORES
+
+RULE = "score"
+DATA = ("results/*.parquet", "analysis/*.npz", "analysis/embeddings/*.npy", "failures.json")
+
+
+def ship_results(study: Path, target: Path) -> None:
+    """Copy what a report is made from, and name the study by its new place."""
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir(parents=True)
+    for pattern in DATA:
+        for path in study.glob(pattern):
+            copy = target / path.relative_to(study)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, copy)
+    request = json.loads((study / "study.json").read_text(encoding="utf-8"))
+    request["command"] = request["command"].replace(str(study), target.name)
+    (target / "study.json").write_text(json.dumps(request, indent=2) + "\n", encoding="utf-8")
+
+
+def ship_models(folder: Path, zoo: Path, commit: str) -> list[str]:
+    """Copy the best run of every task and approach; their names."""
+    study = read_study(folder)
+    groups: dict[tuple[str, str], list[Run]] = {}
+    for about in study.runs.values():
+        path = folder / "runs" / about.run_id
+        if (path / SELECTED[RULE]).exists() and about.status == "finished":
+            groups.setdefault((about.task, about.approach), []).append(load_run(path))
+    for (task, approach), runs in groups.items():
+        best = max(runs, key=lambda run: (run.selected(RULE).running_mean or 0, -run.config.seed))
+        _ship_model(study, best, zoo / task / approach, {"trials": len(runs), "commit": commit})
+    return [f"{task}/{approach}" for task, approach in groups]
+
+
+def _ship_model(study: Study, run: Run, target: Path, about: dict[str, object]) -> None:
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir(parents=True)
+    for name in (CONFIG, STATUS, SELECTED[RULE]):
+        shutil.copyfile(run.folder / name, target / name)
+    about |= {
+        "trial": run.config.seed,
+        "iterations": run.status.iteration,
+        "iteration": run.selected(RULE).iteration,
+        "scores": _scores(study, run.config.run_id),
+    }
+    (target / SCORES).write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+
+
+def _scores(study: Study, run_id: str) -> dict[str, dict[str, dict[int, float]]]:
+    """Score by selection, memory and length."""
+    rows = np.flatnonzero(study.results["run_id"] == run_id)
+    names = ("selection", "memory", "length", "score")
+    found: dict[str, dict[str, dict[int, float]]] = {}
+    for row in rows:
+        rule, memory, length, score = (study.results[name][row] for name in names)
+        found.setdefault(rule, {}).setdefault(memory, {})[int(length)] = round(float(score), 6)
+    return found
+
+
+def _megabytes(paths: Iterable[Path]) -> float:
+    return sum(path.stat().st_size for path in paths if path.is_file()) / 1e6
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("study", type=Path)
+    parser.add_argument("--commit", required=True, help="the commit that trained the runs")
+    parser.add_argument("--results", type=Path, required=True)
+    parser.add_argument("--zoo", type=Path, required=True)
+    asked = parser.parse_args()
+    ship_results(asked.study, asked.results)
+    names = ship_models(asked.study, asked.zoo, asked.commit)
+    print(f"{asked.results}: {_megabytes(asked.results.rglob('*')):.1f} MB")
+    print(f"{asked.zoo}: {_megabytes(asked.zoo.rglob('*')):.1f} MB, {', '.join(names)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,54 @@
+"""The command zoo: the pretrained models that come with the package."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from constrained_dnc.cli.parsing import parse
+from constrained_dnc.zoo import PREFIX, Pretrained, pretrained
+
+MEMORIES = ("trained", "extended", "growing")
+
+
+@dataclass(frozen=True)
+class _Nothing:
+    pass
+
+
+def zoo(arguments: list[str]) -> int:
+    """List the pretrained models: how long they were trained, how long their inputs may be.
+
+    A maximum length is the longest input with at least 95 % of its entries right, with the memory
+    of training, one ten times as large, and one that grows with the input; - was not measured.
+    Use a name wherever a run is asked for: cdnc predict zoo:sort/compr+reg "3 1 4 1 0".
+    """
+    parse(_Nothing, arguments, "cdnc zoo", zoo.__doc__)
+    models = list(pretrained().values())
+    if not models:
+        print("This installation has no pretrained models.")
+        return 0
+    head = ["model", "iterations", "best of", "max length", "extended", "growing", "paper's rule"]
+    rows = [head, *(_row(model) for model in models)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
+    for row in rows:
+        first, *rest = row
+        cells = [first.ljust(widths[0])]
+        cells += [cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True)]
+        print("  ".join(cells))
+    print(
+        f"\nThe best trial of each, by the score at an unseen length. Use a name such as {PREFIX}"
+        f"{models[0].task}/{models[0].approach}\nwherever a run is asked for."
+    )
+    return 0
+
+
+def _row(model: Pretrained) -> list[str]:
+    about = model.about
+    lengths = [model.max_length(memory) for memory in MEMORIES]
+    by_the_paper = model.max_length("trained", "unseen")
+    return [
+        model.name,
+        str(about["iterations"]),
+        str(about["trials"]),
+        *("-" if length is None else str(length) for length in (*lengths, by_the_paper)),
+    ]

@@ -1,0 +1,89 @@
+"""Pretrained models that come with the package; each is called zoo:TASK/APPROACH.
+
+A model is a folder `models/TASK/APPROACH` with the files of a run (config.json, status.json, the
+parameters selected by score) and scores.json: how the model was found and what it scored.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from constrained_dnc.errors import BadSetting, RunProblem
+
+PREFIX = "zoo:"
+MODELS = Path(__file__).parent / "models"
+SCORES = "scores.json"
+CONFIG = "config.json"
+
+
+@dataclass(frozen=True)
+class Pretrained:
+    """A model of the zoo."""
+
+    task: str
+    approach: str
+    folder: Path
+
+    @property
+    def name(self) -> str:
+        """What it is called wherever a run is asked for."""
+        return f"{PREFIX}{self.task}/{self.approach}"
+
+    @property
+    def about(self) -> Mapping[str, Any]:
+        """How it was found: trial, trials, iterations, selected iteration, commit, scores."""
+        path = self.folder / SCORES
+        try:
+            about = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError) as error:
+            raise RunProblem(f"{path} cannot be read: {error}") from error
+        needed = {"trial", "trials", "iterations", "iteration", "commit", "scores"}
+        if not isinstance(about, dict) or not needed <= about.keys():
+            raise RunProblem(f"{path} cannot be read: it needs {', '.join(sorted(needed))}")
+        return about
+
+    def scores(self, memory: str = "trained", selection: str = "score") -> dict[int, float]:
+        """Stored score by length: of the same run, also with parameters by another rule."""
+        stored = self.about["scores"]
+        try:
+            found = stored.get(selection, {}).get(memory, {})
+            return {int(length): float(score) for length, score in found.items()}
+        except (AttributeError, TypeError, ValueError) as error:
+            raise RunProblem(f"{self.folder / SCORES} cannot be read: {error}") from error
+
+    def max_length(self, memory: str = "trained", selection: str = "score") -> int | None:
+        """The longest length with a score of at least 95 %, 0 if none; None if not measured."""
+        scores = self.scores(memory, selection)
+        if not scores:
+            return None
+        return max((length for length, score in scores.items() if score >= 0.95), default=0)
+
+
+def pretrained() -> dict[str, Pretrained]:
+    """All models of the zoo by name."""
+    found = [
+        Pretrained(path.parent.parent.name, path.parent.name, path.parent)
+        for path in sorted(MODELS.glob(f"*/*/{CONFIG}"))
+    ]
+    return {model.name: model for model in found}
+
+
+def is_name(run: str | Path) -> bool:
+    """Whether a run is named as a model of the zoo."""
+    return str(run).startswith(PREFIX)
+
+
+def find(name: str | Path) -> Pretrained:
+    """The model of that name."""
+    models, name = pretrained(), str(name)
+    if name not in models:
+        close = difflib.get_close_matches(name, models, 1)
+        hint = f" (did you mean {close[0]}?)" if close else ""
+        accepted = ", ".join(models) or "none: this installation has no pretrained models"
+        raise BadSetting("pretrained model", name, accepted + hint)
+    return models[name]

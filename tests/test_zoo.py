@@ -1,0 +1,156 @@
+"""Pretrained models: shipped out of a study, found by name, refused when damaged."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from constrained_dnc import evaluate, load_pretrained, load_run, predict, zoo
+from constrained_dnc.cli import main
+from constrained_dnc.errors import BadSetting, RunProblem
+from constrained_dnc.study import read_study
+from constrained_dnc.sweep.plan import Plan, make_request, open_study
+from constrained_dnc.sweep.trial import run_trial
+from constrained_dnc.training.streams import evaluation_batch
+from tiny_runs import tiny_config
+
+SCRIPT = Path(__file__).parents[1] / "scripts" / "ship.py"
+
+
+@pytest.fixture(scope="module")
+def shipped(tmp_path_factory):
+    """A study of two trials, and what was shipped of it."""
+    folder = tmp_path_factory.mktemp("shipping")
+    open_study(
+        folder / "study", make_request("smoke"), ["reproduce", "--study", str(folder / "study")]
+    )
+    configs = [tiny_config(seed=seed, iterations=20) for seed in (0, 1)]
+    for config in configs:
+        run_trial(str(folder / "study"), config.to_json())
+    command = [sys.executable, str(SCRIPT), str(folder / "study"), "--commit", "abc"]
+    command += ["--results", str(folder / "results"), "--zoo", str(folder / "zoo")]
+    subprocess.run(command, check=True, capture_output=True)
+    return folder, Plan(folder / "study", tuple(configs))
+
+
+@pytest.fixture
+def models(shipped, tmp_path, monkeypatch):
+    """A zoo of its own with the shipped model; the current folder is empty."""
+    folder = tmp_path / "models"
+    shutil.copytree(shipped[0] / "zoo", folder)
+    monkeypatch.setattr(zoo, "MODELS", folder)
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    return folder
+
+
+def test_the_best_trial_is_that_of_the_rule(shipped, models):
+    _, plan = shipped
+    runs = [load_run(plan.folder / "runs" / config.run_id) for config in plan.configs]
+    best = max(runs, key=lambda run: run.selected("score").running_mean)
+    model, task = load_pretrained("copy", "compr")
+    assert task.name == "copy"
+    np.testing.assert_array_equal(model.output_weight, best.selected("score").model.output_weight)
+    about = zoo.find("zoo:copy/compr").about
+    assert (about["trials"], about["iterations"], about["commit"]) == (2, 20, "abc")
+    assert about["trial"] == best.config.seed
+
+
+def test_stored_scores_can_be_computed_again(models):
+    run, stored = load_run("zoo:copy/compr"), zoo.find("zoo:copy/compr")
+    for memory, size in (("trained", 4), ("extended", 40)):
+        rows = evaluate(run, memory_sizes=[size], store=False).to_pylist()
+        again = {row["length"]: row["score"] for row in rows}
+        assert again == pytest.approx(stored.scores(memory), abs=1e-6)
+    assert stored.scores("trained", "unseen").keys() == {1, 2, 3, 4}
+    assert stored.scores("growing") == {} or stored.max_length("growing") is not None
+
+
+def test_maximum_length_of_a_model(models):
+    path = models / "copy" / "compr" / "scores.json"
+    about = json.loads(path.read_text())
+    about["scores"] = {
+        "score": {"trained": {"2": 0.96, "9": 0.95, "10": 0.94}, "extended": {"2": 0.1}}
+    }
+    path.write_text(json.dumps(about))
+    model = zoo.find("zoo:copy/compr")
+    assert [model.max_length(memory) for memory in ("trained", "extended", "growing")] == [
+        9,
+        0,
+        None,
+    ]
+
+
+def test_commands_take_a_pretrained_model_and_leave_it_alone(models, capsys):
+    before = {path: path.read_bytes() for path in models.rglob("*") if path.is_file()}
+    assert main(["zoo"]) == 0
+    assert main(["predict", "zoo:copy/compr", "3 1 4"]) == 0
+    assert main(["evaluate", "zoo:copy/compr", "--lengths", "2..3"]) == 0
+    assert "by rule score" in capsys.readouterr().out
+    assert main(["frontier", "zoo:copy/compr", "--lengths", "2", "--memory-sizes", "4"]) == 0
+    assert {path.name for path in Path("runs/zoo-copy-compr").iterdir()} == {
+        "evaluation-score-4.parquet",
+        "frontier.parquet",
+        "frontier.png",
+    }
+    assert {path: path.read_bytes() for path in models.rglob("*") if path.is_file()} == before
+
+
+def test_prediction_is_the_models_own(models):
+    run = load_run("zoo:copy/compr")
+    batch = evaluation_batch(run.task, run.config, 3, 0)
+    outputs = run.model.unroll(batch.inputs).outputs
+    problem = run.task.format_problem(batch.problems[0])
+    assert predict(run, problem) == run.task.decode(np.asarray(outputs), 3)[0]
+
+
+@pytest.mark.parametrize(
+    "name", ["zoo:copy/comp", "zoo:", "zoo:copy", "zoo:../copy/compr", "zoo:/etc"]
+)
+def test_unknown_names_are_told_what_there_is(models, name):
+    with pytest.raises(BadSetting, match=r"pretrained model is .*; accepted: zoo:copy/compr"):
+        load_run(name)
+
+
+def test_an_empty_zoo_says_so(models, monkeypatch, capsys):
+    shutil.rmtree(models)
+    assert main(["zoo"]) == 0
+    assert "no pretrained models" in capsys.readouterr().out
+    with pytest.raises(BadSetting, match="this installation has no pretrained models"):
+        load_run("zoo:copy/compr")
+
+
+def test_other_selections_are_refused(models):
+    with pytest.raises(BadSetting, match="selection is 'unseen'; accepted: score"):
+        load_run("zoo:copy/compr").selected("unseen")
+
+
+@pytest.mark.parametrize("damage", [b"", b"\xff", b"[1]", b'{"scores": 1}'])
+@pytest.mark.parametrize("name", ["scores.json", "config.json", "selected-score.safetensors"])
+def test_damaged_files_are_named(models, name, damage):
+    (models / "copy" / "compr" / name).write_bytes(damage)
+
+    def use():
+        zoo.find("zoo:copy/compr").max_length()
+        load_run("zoo:copy/compr").selected()
+
+    with pytest.raises((RunProblem, BadSetting), match=name):
+        use()
+
+
+def test_shipped_results_are_those_of_the_study(shipped):
+    folder, plan = shipped
+    ours, theirs = read_study(folder / "results"), read_study(plan.folder)
+    for name, column in theirs.history.items():
+        np.testing.assert_array_equal(ours.history[name], column)
+    assert str(folder) not in (folder / "results" / "study.json").read_text()
+    for config in plan.configs:
+        assert ours.analysis(config.run_id, "states").keys() == {"states"}
+    assert not list((folder / "results").rglob("*.safetensors"))
+    tables = list((folder / "results" / "results").glob("*.parquet"))
+    assert sum(pq.read_table(path).num_rows for path in tables) == 2 * 16
