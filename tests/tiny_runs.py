@@ -13,6 +13,20 @@ from constrained_dnc.training.run import SELECTED
 TINY_MODEL = ModelConfig(memory_size=4, word_size=3, num_reads=1, hidden_size=6)
 
 
+STATUS = {
+    "state": "finished",
+    "reason": "all iterations are done",
+    "iteration": 40,
+    "iterations": 40,
+    "skipped_updates": 0,
+    "best_iteration": {"unseen": 30, "seen": None},
+    "running_mean": {"unseen": 0.25, "seen": None},
+    "seconds": 1.5,
+    "updated": "2024-05-06T07:08:09+00:00",
+}
+"""As a finished run writes it."""
+
+
 def tiny_config(task: str = "copy", approach: str = "compr", seed: int = 0, **training) -> Config:
     """A config whose training takes a few seconds, nearly all of it compilation."""
     settings = {

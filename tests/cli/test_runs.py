@@ -154,6 +154,28 @@ def test_typos_cost_one_sentence(tmp_path, capsys, arguments, words):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize(
+    ("folder", "says"),
+    [
+        ("file", "File exists"),
+        ("file/below", "Not a directory"),
+        ("/proc/nowhere", "No such file or directory"),
+        ("/dev/null", "File exists"),
+        ("x" * 300, "File name too long"),
+        ("link", "File exists"),
+    ],
+)
+def test_a_place_where_no_run_can_be_is_one_sentence(tmp_path, monkeypatch, capsys, folder, says):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to("nowhere")
+    assert main(["train", "sort", "--preset", "smoke", "--run-dir", folder]) == 2
+    error = capsys.readouterr().err
+    assert len(error.splitlines()) == 1
+    assert f"run_dir is '{folder}'" in error
+    assert says in error
+
+
 def test_help_shows_the_values_of_the_preset(capsys):
     with pytest.raises(SystemExit):
         main(["train", "--preset", "smoke", "--approach", "reg", "--help"])

@@ -13,7 +13,7 @@ from constrained_dnc.cli.studies import _foretell, estimate_seconds
 from constrained_dnc.config import make_config
 from constrained_dnc.sweep import executors
 from constrained_dnc.sweep.plan import make_request, open_study
-from constrained_dnc.sweep.trial import held
+from constrained_dnc.training.files import locked
 from constrained_dnc.training.loop import train
 from smoke_studies import finish, owners, start, wait_for
 from synthetic import Request, write_study
@@ -57,7 +57,8 @@ def test_the_estimate_is_of_updates_and_measures(monkeypatch):
 
 def test_runs_still_in_hand_and_missing_workers_are_told(tmp_path, capsys):
     plan = open_study(tmp_path, make_request("smoke"))
-    with held(plan.lock(plan.configs[0])):
+    plan.lock(plan.configs[0]).parent.mkdir()
+    with locked(plan.lock(plan.configs[0])):
         _foretell(plan, plan.to_do(), 0)
     waiting, no_workers = capsys.readouterr().out.splitlines()
     assert waiting.startswith("waiting for runs that an earlier sweep still has in hand: process ")

@@ -9,6 +9,7 @@ from constrained_dnc.cli import speed
 from constrained_dnc.cli.watching import SweepWatcher
 from constrained_dnc.sweep.plan import make_request, open_study
 from constrained_dnc.training.files import write_json
+from tiny_runs import STATUS
 
 
 @pytest.fixture
@@ -27,7 +28,7 @@ def plan(tmp_path):
 def set_iteration(plan, config, iteration: int) -> None:
     folder = plan.folder / "runs" / config.run_id
     folder.mkdir(parents=True, exist_ok=True)
-    write_json(folder / "status.json", {"iteration": iteration})
+    write_json(folder / "status.json", STATUS | {"iteration": iteration})
 
 
 def watch(plan, terminal: bool = False) -> tuple[SweepWatcher, io.StringIO]:
@@ -137,3 +138,13 @@ def test_a_terminal_has_a_live_table(plan, clock):
     assert "0/4 runs" in text
     assert "evaluating" in text
     assert "20/60" in text
+
+
+def test_a_damaged_status_is_not_the_end_of_a_sweep(plan, clock):
+    set_iteration(plan, plan.configs[0], 30)
+    (plan.folder / "runs" / plan.configs[0].run_id / "status.json").write_text("[[")
+    watcher, page = watch(plan)
+    with watcher:
+        clock.now += 21
+        watcher.look(list(plan.configs))
+    assert page.getvalue().splitlines()[-1].endswith("under way: nothing yet")

@@ -19,8 +19,8 @@ from constrained_dnc.config import lengthened
 from constrained_dnc.evaluation.lengths import evaluated, table_file
 from constrained_dnc.study import read_study
 from constrained_dnc.sweep.plan import Plan, make_request, open_study, results_name
-from constrained_dnc.sweep.trial import held, run_trial
-from constrained_dnc.training.files import is_locked
+from constrained_dnc.sweep.trial import run_trial
+from constrained_dnc.training.files import is_locked, locked
 from constrained_dnc.training.loop import train
 from constrained_dnc.training.observer import Observer
 from constrained_dnc.training.run import load_run
@@ -253,7 +253,7 @@ def test_a_run_in_other_hands_is_waited_for(tmp_path):
         owner.stdout.readline()
         start = time.monotonic()
         killer = subprocess.Popen(["sh", "-c", f"sleep 1; kill -9 {owner.pid}"])
-        with held(path):
+        with locked(path, wait=True):
             waited = time.monotonic() - start
             assert path.read_text().startswith(f"process {os.getpid()} on ")
             with open(path) as other, pytest.raises(BlockingIOError):

@@ -1,24 +1,29 @@
 """Files: atomic, checksummed, locked, refused when strange."""
 
+import errno
+import fcntl
 import os
 import pickle
 import struct
 import subprocess
 import sys
+from contextlib import contextmanager
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 import safetensors.numpy
 
-from constrained_dnc.errors import RunProblem
+from constrained_dnc.errors import BadSetting, RunProblem
 from constrained_dnc.training.files import (
     fill_leaves,
     is_locked,
     locked,
+    make_folder,
     name_leaves,
     read_json,
     read_tensors,
+    remove_unfinished,
     write_atomically,
     write_json,
     write_tensors,
@@ -108,7 +113,7 @@ def test_pickles_and_hostile_headers_are_refused(tmp_path, monkeypatch, content)
 def test_json_round_trip_and_refusals(tmp_path):
     write_json(tmp_path / "j", {"a": [1, None], "b": "c"})
     assert read_json(tmp_path / "j") == {"a": [1, None], "b": "c"}
-    for text in ("{", "[]", "\xff"):
+    for text in ("{", "[]", "\xff", "[" * 100_000, '{"a": NaN}', '{"a": -Infinity}'):
         (tmp_path / "j").write_bytes(text.encode("latin-1"))
         with pytest.raises(RunProblem, match="cannot be read"):
             read_json(tmp_path / "j")
@@ -128,6 +133,114 @@ def test_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
         write_atomically(path, b"new")
     assert path.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["f"]
+
+
+def test_two_writers_at_once_both_write_all_of_theirs(tmp_path, monkeypatch):
+    """The second one writes while the first one brings its file to the disk."""
+    path, sync, inside = tmp_path / "f", os.fsync, []
+
+    def slow(descriptor):
+        if not inside:
+            inside.append(True)
+            write_atomically(path, b"second")
+            assert path.read_bytes() == b"second"
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", slow)
+    write_atomically(path, b"first")
+    assert path.read_bytes() == b"first"
+    assert os.listdir(tmp_path) == ["f"]
+
+
+def test_no_link_is_followed(tmp_path):
+    precious = tmp_path / "precious"
+    precious.write_text("mine")
+    for name in ("f", ".f.unfinished", "lock"):
+        (tmp_path / name).symlink_to(precious)
+    write_atomically(tmp_path / "f", b"new")
+    assert (tmp_path / "f").read_bytes() == b"new"
+    for use in (locked, _look):
+        with pytest.raises(RunProblem, match="it is a symbolic link"), use(tmp_path / "lock"):
+            pass
+    assert precious.read_text() == "mine"
+
+
+@contextmanager
+def _look(path):
+    yield is_locked(path)
+
+
+def test_a_lock_that_is_none(tmp_path):
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("folder", "pipe", "missing/lock", "x" * 300):
+        with pytest.raises(RunProblem, match=f"{name} cannot be locked: "), locked(tmp_path / name):
+            pass
+
+
+def test_pipes_and_devices_are_not_read(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "endless").symlink_to("/dev/zero")
+    for name in ("pipe", "endless"):
+        for read in (read_json, read_tensors):
+            with pytest.raises(RunProblem, match=f"{name} cannot be read: not a regular file"):
+                read(tmp_path / name)
+
+
+def test_what_a_dead_writer_left_is_removed(tmp_path):
+    left = tmp_path / ".f.12345678.unfinished"
+    left.write_bytes(b"half")
+    living = tmp_path / ".f.9abcdef0.unfinished"
+    with open(living, "xb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        remove_unfinished(tmp_path)
+        assert os.listdir(tmp_path) == [living.name]
+    remove_unfinished(tmp_path)
+    assert not os.listdir(tmp_path)
+
+
+def test_a_writer_taken_for_dead_writes_all_the_same(tmp_path, monkeypatch):
+    lock, removed = fcntl.flock, []
+
+    def late(file, how):
+        if not removed:
+            removed.append(os.unlink(file.name))
+        lock(file, how)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    write_atomically(tmp_path / "f", b"all")
+    assert (tmp_path / "f").read_bytes() == b"all"
+    assert os.listdir(tmp_path) == ["f"]
+
+
+def test_an_interrupted_write_leaves_nothing(tmp_path, monkeypatch):
+    def interrupt(descriptor):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "fsync", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        write_atomically(tmp_path / "f", b"new")
+    assert not os.listdir(tmp_path)
+
+
+@pytest.mark.parametrize(("where", "says"), [("file", "File exists"), ("file/in", "Not a dir")])
+def test_a_folder_that_cannot_be_made(tmp_path, where, says):
+    (tmp_path / "file").touch()
+    with pytest.raises(RunProblem, match=f"{where} cannot be made: {says}"):
+        make_folder(tmp_path / where)
+    with pytest.raises(BadSetting, match=f"run_dir is .*{where}'; accepted: .*{says}"):
+        make_folder(tmp_path / where, "run_dir")
+
+
+def test_parameters_that_may_not_be_read(tmp_path, monkeypatch):
+    write_tensors(tmp_path / "t", TENSORS, {})
+
+    def refuse(path, flags, mode=0o777):  # as for everyone but root
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(RunProblem, match="t cannot be read: Permission denied"):
+        read_tensors(tmp_path / "t")
 
 
 def test_trees_are_filled_by_name_and_checked():

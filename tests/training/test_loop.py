@@ -520,6 +520,35 @@ def test_damaged_checkpoint_costs_a_warning(finished, tmp_path):
     assert fingerprint(tmp_path / "run") == fingerprint(finished[0].folder)
 
 
+@pytest.mark.parametrize("damage", [b"", b"{}", b'{"seconds": NaN}', b"[" * 9999, None])
+def test_a_damaged_status_is_made_again(finished, tmp_path, damage):
+    with pytest.raises(PowerCut):
+        train(CONFIG, tmp_path / "run", threads=1, observer=Watcher(15, cut_power))
+    status = tmp_path / "run" / "status.json"
+    status.unlink() if damage is None else status.write_bytes(damage)
+    watcher = Watcher()
+    assert train(CONFIG, tmp_path / "run", observer=watcher).status.state == "finished"
+    told = [warning for warning in watcher.warnings if "status.json cannot be read" in warning]
+    assert len(told) == (damage is not None)
+    assert fingerprint(tmp_path / "run") == fingerprint(finished[0].folder)
+
+
+def test_a_damaged_line_of_the_metrics_is_told_and_the_run_goes_on(finished, tmp_path):
+    with pytest.raises(PowerCut):
+        train(CONFIG, tmp_path / "run", threads=1, observer=Watcher(35, cut_power))
+    path = tmp_path / "run" / "metrics.jsonl"
+    lines = path.read_bytes().split(b"\n")
+    lines[2] = b"x" * len(lines[2])
+    path.write_bytes(b"\n".join(lines))
+    watcher = Watcher()
+    run = train(CONFIG, tmp_path / "run", observer=watcher)
+    assert f"{path} is damaged in line 3; the rest is kept" in watcher.warnings
+    expected = finished[0].metrics
+    assert run.metrics == expected[:2] + expected[3:]
+    tensors, undisturbed = (newest_checkpoint(f)[0] for f in (run.folder, finished[0].folder))
+    assert all(np.array_equal(tensors[name], undisturbed[name]) for name in undisturbed)
+
+
 def test_two_damaged_checkpoints_are_an_error_and_nothing_changes(tmp_path):
     with pytest.raises(PowerCut):
         train(CONFIG, tmp_path, threads=1, observer=Watcher(35, cut_power))

@@ -1,17 +1,23 @@
 """Opening run directories that are not whole."""
 
 import json
+import math
+from contextlib import suppress
+from dataclasses import asdict
 
 import equinox as eqx
 import jax
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from constrained_dnc.errors import BadSetting, RunProblem
 from constrained_dnc.evaluation.lengths import predict
+from constrained_dnc.training.files import write_json
 from constrained_dnc.training.loop import train
 from constrained_dnc.training.run import initial_model, load_run, write_config, write_selected
-from tiny_runs import fingerprint, tiny_config
+from tiny_runs import STATUS, fingerprint, tiny_config
 
 
 @pytest.fixture
@@ -75,3 +81,41 @@ def test_parameters_of_another_model_are_refused_with_their_file(folder):
     write_selected(folder, "unseen", {"others": parameters}, 3, 0.5)
     with pytest.raises(RunProblem, match=r"selected\.safetensors .*another model.*is missing"):
         load_run(folder).model  # noqa: B018
+
+
+def test_status_comes_back(folder):
+    write_json(folder / "status.json", STATUS)
+    assert asdict(load_run(folder).status) == STATUS
+
+
+DAMAGES = st.sampled_from([None, True, -1, 10**400, math.inf, "x", [], {}, {"a": "b"}, [[]]])
+
+
+@given(name=st.sampled_from([*STATUS, "stranger"]), value=DAMAGES)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_status_that_does_not_fit_is_one_sentence(folder, name, value):
+    (folder / "status.json").write_text(json.dumps(STATUS | {name: value}))
+    if type(value) is type(STATUS.get(name)) and value in ("x", {}):
+        return  # nothing is wrong with it
+    said = f"{name} is " if value != math.inf else "Infinity"
+    with pytest.raises(RunProblem, match=f"status.json cannot be read: {said}.*$"):
+        _ = load_run(folder).status
+
+
+@given(place=st.integers(0, 10**6), byte=st.integers(0, 255), cut=st.booleans())
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200)
+def test_a_damaged_status_is_one_sentence(folder, place, byte, cut):
+    write_json(folder / "status.json", STATUS)
+    content = bytearray((folder / "status.json").read_bytes())
+    place %= len(content)
+    content[place:] = b"" if cut else bytes([byte]) + content[place + 1 :]
+    (folder / "status.json").write_bytes(content)
+    with suppress(RunProblem):
+        _ = load_run(folder).status
+
+
+@pytest.mark.parametrize("name", STATUS)
+def test_a_missing_field_of_the_status_is_named(folder, name):
+    write_json(folder / "status.json", {key: STATUS[key] for key in STATUS if key != name})
+    with pytest.raises(RunProblem, match=f"{name} is missing"):
+        _ = load_run(folder).status

@@ -13,9 +13,9 @@ from rich.table import Table
 
 from constrained_dnc.cli.speed import RunningClock, Speed
 from constrained_dnc.config import Config
+from constrained_dnc.errors import RunProblem
 from constrained_dnc.sweep.plan import MAX_ATTEMPTS, RUNS, Plan
-from constrained_dnc.training.files import read_json
-from constrained_dnc.training.run import STATUS
+from constrained_dnc.training.run import read_status
 
 SECONDS_BETWEEN_LINES = 20.0
 TRAINING_SHARE = 0.9
@@ -101,8 +101,10 @@ class SweepWatcher:
 
     def iteration(self, config: Config) -> int | None:
         """How far a run is by its last status; None before it has begun."""
-        path = self.plan.folder / RUNS / config.run_id / STATUS
-        return int(read_json(path)["iteration"]) if path.exists() else None
+        try:
+            return read_status(self.plan.folder / RUNS / config.run_id).iteration
+        except RunProblem:  # not there yet, or damaged: the run itself will say so
+            return None
 
     def left(self) -> str:
         """The time left, from how fast the runs under way go."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -97,5 +98,7 @@ def draw_frontier(run: Run, table: pa.Table) -> Path:
         axes.plot(column, row, marker="o", markersize=3, color="black")
     figure.colorbar(image, label=f"{run.task.score_kind}, % (dots: at least 95)")
     path = run.products / PICTURE
-    figure.savefig(path, dpi=120)
+    picture = io.BytesIO()
+    figure.savefig(picture, dpi=120)
+    write_atomically(path, picture.getvalue())
     return path

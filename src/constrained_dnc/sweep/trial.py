@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-import fcntl
 import io
-import os
-import socket
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +18,7 @@ from constrained_dnc.evaluation.lengths import EXTENSION, evaluated
 from constrained_dnc.study import read_study, write_results
 from constrained_dnc.sweep.plan import ANALYSIS, RUNS, Plan, results_name
 from constrained_dnc.training.compilation import use_compilation_cache
-from constrained_dnc.training.files import write_atomically
+from constrained_dnc.training.files import locked, make_folder, write_atomically
 from constrained_dnc.training.loop import train
 from constrained_dnc.training.run import CONFIG, SELECTED, Rule, Run, load_run
 
@@ -64,7 +59,9 @@ def run_trial(study: str, config_text: str) -> Outcome:
     plan, config = Plan(Path(study)), Config.from_json(config_text)
     folder = plan.folder / RUNS / config.run_id
     try:
-        with held(plan.lock(config)):
+        # A worker that the scheduler took for dead may still be at work: wait for its lock.
+        make_folder(plan.lock(config).parent)
+        with locked(plan.lock(config), wait=True):
             if not plan.is_done(config):
                 use_compilation_cache()
                 if (folder / CONFIG).exists():  # an earlier request may have asked for more
@@ -98,24 +95,8 @@ def _complete(study: Path, config: Config, run: Run) -> None:
     ]
     arrays = io.BytesIO()
     np.savez(arrays, allow_pickle=False, **analyse_run(run))
-    (study / ANALYSIS).mkdir(exist_ok=True)
+    make_folder(study / ANALYSIS)
     write_atomically(study / ANALYSIS / f"{run_id}.npz", arrays.getvalue())
     phases = PHASES if run.task.has_fixed_decoding else PHASES[:1]
     embed_run(read_study(study), run_id, phases)
     write_results(study, results_name(config), pa.concat_tables(tables).to_pylist())
-
-
-@contextmanager
-def held(path: Path) -> Iterator[None]:
-    """Hold a lock while inside, and wait for it first.
-
-    A worker that the scheduler took for dead may still be at work; when it dies, the system lets
-    go of its lock.
-    """
-    path.parent.mkdir(exist_ok=True)
-    with open(path, "a+") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        file.truncate(0)
-        file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
-        file.flush()
-        yield

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import json
 import os
+import secrets
 import socket
+import stat
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from io import BufferedWriter, FileIO
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -19,28 +23,65 @@ import safetensors
 import safetensors.numpy
 from jaxtyping import Shaped
 
-from constrained_dnc.errors import RunProblem
+from constrained_dnc.errors import BadSetting, RunProblem
 
 Tensors: TypeAlias = Mapping[str, Shaped[np.ndarray, "..."]]
 
 METADATA = "constrained_dnc"
 LOCK_ATTEMPTS = 4
 """A reader that looks at the lock holds it for a moment: try again before giving up."""
+READING_ERRORS = (OSError, ValueError, TypeError, RecursionError, safetensors.SafetensorError)
+
+
+def make_folder(folder: Path, setting: str | None = None) -> None:
+    """Make a folder and those above it, or refuse the setting that asks for it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        if setting is None:
+            raise RunProblem(f"{folder} cannot be made: {reason_of(error)}") from error
+        accepted = f"a folder that can be made ({reason_of(error)})"
+        raise BadSetting(setting, str(folder), accepted) from error
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write all of a file or nothing: the old file stays until the new one is on the disk."""
-    unfinished = path.with_name(f".{path.name}.unfinished")
+    """Write all of a file or nothing: the old file stays until the new one is on the disk.
+
+    Until then it has a name that no other process uses, and no link is followed.
+    """
     try:
-        with open(unfinished, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(unfinished, path)
+        with _new_file(path) as file:
+            unfinished = Path(file.name)
+            try:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+                os.replace(unfinished, path)
+            except BaseException:
+                unfinished.unlink(missing_ok=True)
+                raise
         sync_folder(path.parent)
     except OSError as error:
-        unfinished.unlink(missing_ok=True)
-        raise RunProblem(f"{path} cannot be written: {error.strerror}") from error
+        raise RunProblem(f"{path} cannot be written: {reason_of(error)}") from error
+
+
+def _new_file(path: Path) -> BufferedWriter:
+    """A locked file that will become `path`; the lock says that its writer lives."""
+    while True:
+        unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}.unfinished")
+        file = open(unfinished, "xb")  # noqa: SIM115 - closed by the caller
+        fcntl.flock(file, fcntl.LOCK_EX)
+        if os.fstat(file.fileno()).st_nlink:
+            return file
+        file.close()  # taken for abandoned before it was locked
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Remove what processes that died while writing left behind."""
+    for path in folder.glob(".*.unfinished"):
+        with suppress(OSError), open(path, "rb", opener=_open_regular) as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            path.unlink()
 
 
 def sync_folder(folder: Path) -> None:
@@ -52,6 +93,40 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
+def read_file(path: Path) -> bytes:
+    """All of a file; a device or a pipe, which might never end, is refused."""
+    try:
+        with open(path, "rb", opener=_open_to_read) as file:
+            return file.read()
+    except OSError as error:
+        raise RunProblem(f"{path} cannot be read: {reason_of(error)}") from error
+
+
+def _open_to_read(path: str, flags: int) -> int:
+    return _require_regular(os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC))
+
+
+def _open_regular(path: str, flags: int) -> int:
+    """For files that are changed in place: not through a symbolic link."""
+    flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    return _require_regular(os.open(path, flags, 0o666))
+
+
+def _require_regular(descriptor: int) -> int:
+    """A pipe or a device would keep its reader waiting, or never end."""
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
+    raise OSError(errno.EINVAL, "not a regular file")
+
+
+def reason_of(error: Exception) -> str:
+    """What the system says, without numbers and names."""
+    if isinstance(error, OSError) and error.errno == errno.ELOOP:
+        return "it is a symbolic link"
+    return (isinstance(error, OSError) and error.strerror) or str(error)
+
+
 def write_json(path: Path, values: Mapping[str, Any]) -> None:
     """Write values as JSON for people and programs."""
     write_atomically(path, (json.dumps(values, indent=2, allow_nan=False) + "\n").encode())
@@ -60,12 +135,16 @@ def write_json(path: Path, values: Mapping[str, Any]) -> None:
 def read_json(path: Path) -> dict[str, Any]:
     """The values that `write_json` wrote."""
     try:
-        values = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
+        values = json.loads(read_file(path), parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
         raise RunProblem(f"{path} cannot be read: {error}") from error
     if not isinstance(values, dict):
         raise RunProblem(f"{path} cannot be read: it is not a JSON object")
     return values
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not a value of JSON")
 
 
 def write_tensors(path: Path, tensors: Tensors, about: Mapping[str, Any]) -> None:
@@ -80,14 +159,18 @@ def write_tensors(path: Path, tensors: Tensors, about: Mapping[str, Any]) -> Non
 def read_tensors(path: Path) -> tuple[dict[str, Shaped[np.ndarray, "..."]], dict[str, Any]]:
     """What `write_tensors` wrote; anything else is refused, and nothing in it is executed."""
     try:
+        with open(path, "rb", opener=_open_to_read):
+            pass  # says why it cannot be opened; the library does not
         with safetensors.safe_open(path, "numpy") as file:
             values = json.loads((file.metadata() or {})[METADATA])
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             about, checksum = values["about"], values["checksum"]
     except KeyError as error:
         raise RunProblem(f"{path} cannot be read: {error} is missing") from error
-    except (OSError, ValueError, TypeError, safetensors.SafetensorError) as error:
-        raise RunProblem(f"{path} cannot be read: {error}") from error
+    except READING_ERRORS as error:
+        raise RunProblem(f"{path} cannot be read: {reason_of(error)}") from error
+    if not isinstance(about, dict):
+        raise RunProblem(f"{path} cannot be read: what it says about itself is not a JSON object")
     if checksum != _checksum(tensors, about):
         raise RunProblem(f"{path} is damaged: its checksum does not fit")
     return tensors, about
@@ -125,32 +208,51 @@ def _named_leaves(tree: Any, prefix: str) -> Iterator[tuple[str, Any]]:
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
+def locked(path: Path, *, wait: bool = False) -> Iterator[None]:
     """Hold a lock while inside; the system lets go of it when the process dies."""
-    with open(path, "a+") as file:
-        for attempt in range(LOCK_ATTEMPTS):
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError as error:
-                if attempt + 1 == LOCK_ATTEMPTS:
-                    file.seek(0)
-                    owner = file.read().strip() or "another process"
-                    raise RunProblem(f"{path.parent} is in use by {owner}") from error
-            time.sleep(0.05)
-        file.truncate(0)
-        file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
-        file.flush()
+    try:
+        file = open_in_place(path)
+    except OSError as error:
+        raise RunProblem(f"{path} cannot be locked: {reason_of(error)}") from error
+    with file:
+        if wait:
+            fcntl.flock(file, fcntl.LOCK_EX)
+        else:
+            _take_lock(file, path)
+        with suppress(OSError):  # the text is for people; the disk may be full
+            file.truncate(0)
+            file.write(f"process {os.getpid()} on {socket.gethostname()}\n".encode())
         yield
+
+
+def _take_lock(file: FileIO, path: Path) -> None:
+    for attempt in range(LOCK_ATTEMPTS):
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError as error:
+            if attempt + 1 == LOCK_ATTEMPTS:
+                owner = os.pread(file.fileno(), 300, 0).decode(errors="replace").strip()
+                raise RunProblem(
+                    f"{path.parent} is in use by {owner or 'another process'}"
+                ) from error
+        time.sleep(0.05)
 
 
 def is_locked(path: Path) -> bool:
     """Whether a living process holds the lock."""
     try:
-        with open(path) as file:
+        with open(path, "rb", opener=_open_regular) as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except FileNotFoundError:
         return False
     except BlockingIOError:
         return True
+    except OSError as error:
+        raise RunProblem(f"{path} cannot be read: {reason_of(error)}") from error
     return False
+
+
+def open_in_place(path: Path) -> FileIO:
+    """A file to append to, made if it is not there; a link or a pipe is refused."""
+    return open(path, "ab+", buffering=0, opener=_open_regular)

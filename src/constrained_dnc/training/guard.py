@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from constrained_dnc.training.files import name_leaves, write_tensors
+from constrained_dnc.training.files import make_folder, name_leaves, write_tensors
 
 MAX_SKIPPED_IN_A_ROW = 100
 """After that many the run has diverged."""
@@ -48,7 +48,7 @@ def guarded_update(optimiser: optax.GradientTransformation) -> Update:
 
 def keep_offender(folder: Path, iteration: int, parameters: Any, loss: float, norm: float) -> None:
     """Store what a replay needs; the batch follows from seed and iteration."""
-    folder.mkdir(exist_ok=True)
+    make_folder(folder)
     about = {"iteration": iteration, "loss": repr(loss), "gradient_norm": repr(norm)}
     path = folder / f"iteration-{iteration:07d}.safetensors"
     write_tensors(path, name_leaves(parameters, "parameters"), about)

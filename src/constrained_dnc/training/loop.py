@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -21,7 +22,14 @@ from constrained_dnc.errors import BadSetting, RunProblem, require_whole
 from constrained_dnc.model.backend import AbstractBackend, Choice, choose_backend
 from constrained_dnc.tasks.registry import get_task
 from constrained_dnc.training.checkpoint import Checkpoints, Progress
-from constrained_dnc.training.files import locked, read_json, write_json
+from constrained_dnc.training.files import (
+    locked,
+    make_folder,
+    read_json,
+    reason_of,
+    remove_unfinished,
+    write_json,
+)
 from constrained_dnc.training.guard import (
     MAX_KEPT,
     MAX_SKIPPED_IN_A_ROW,
@@ -42,6 +50,7 @@ from constrained_dnc.training.run import (
     Status,
     initial_model,
     load_run,
+    read_status,
     replace_config,
     surroundings,
     write_config,
@@ -70,10 +79,11 @@ def train(
         require_whole("threads", threads, 1, MAX_THREADS)
     folder = Path(run_dir)
     observer = observer or Observer()
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder, "run_dir")
     _refuse_strange_folder(folder)
     with postponed_signals() as stop, jax.enable_x64(False):  # the same bits with either default
         with locked(folder / LOCK):
+            remove_unfinished(folder)
             _Training(config, folder, backend, threads, observer).run(stop)
         if stop.signal is not None:
             observer.say(f"stopped by {stop.signal.name}; the same command goes on from here")
@@ -91,9 +101,12 @@ def make_optimiser(config: TrainingConfig) -> optax.GradientTransformation:
 
 def _refuse_strange_folder(folder: Path) -> None:
     """Never write among files that are not a run's."""
-    strangers = [
-        path.name for path in folder.iterdir() if path.name != LOCK and path.name[0] != "."
-    ]
+    try:
+        names = os.listdir(folder)
+    except OSError as error:
+        accepted = f"a folder that can be read ({reason_of(error)})"
+        raise BadSetting("run_dir", str(folder), accepted) from error
+    strangers = [name for name in names if name != LOCK and name[0] != "."]
     if strangers and not (folder / CONFIG).exists():
         raise BadSetting(
             "run_dir", str(folder), f"a new or empty folder, or a run's with a {CONFIG}"
@@ -146,7 +159,7 @@ class _Training:
         self.progress = found or fresh
         self.written: dict[str, int | None] = {}  # best iteration in the file of each rule
         self.began = time.monotonic()
-        self.seconds_before = _seconds_before(folder)
+        self.seconds_before = _seconds_before(folder, observer)
         if stored is None:
             write_config(folder, config, backend.name, threads)
         else:
@@ -173,7 +186,7 @@ class _Training:
             self._publish(*self._end)
             return
         try:
-            with MetricsFile(self.folder / METRICS, self.progress.metrics_bytes) as metrics:
+            with self._open_metrics() as metrics:
                 self.metrics = metrics
                 self._publish("training", "")
                 self._iterate(stop)
@@ -181,6 +194,10 @@ class _Training:
             with suppress(RunProblem):  # the disk may be full; the error itself says so
                 self._publish("failed", f"{type(error).__name__}: {error}")
             raise
+
+    def _open_metrics(self) -> MetricsFile:
+        num_bytes = self.progress.metrics_bytes
+        return MetricsFile(self.folder / METRICS, num_bytes, self.observer.warn)
 
     def _iterate(self, stop: Stop) -> None:
         every = self.config.training.checkpoint_every
@@ -376,7 +393,12 @@ def _warn_of_changes(folder: Path, observer: Observer) -> None:
             observer.warn(f"{kind} changed since the run began, its bits may: {', '.join(changed)}")
 
 
-def _seconds_before(folder: Path) -> float:
+def _seconds_before(folder: Path, observer: Observer) -> float:
+    """The time spent so far; everything else in the status comes from the checkpoint."""
     if not (folder / STATUS).exists():
         return 0.0
-    return float(read_json(folder / STATUS)["seconds"])
+    try:
+        return read_status(folder).seconds
+    except RunProblem as error:
+        observer.warn(f"{error}; it is written anew, and the time spent so far is lost")
+        return 0.0

@@ -5,26 +5,40 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
 from constrained_dnc.errors import RunProblem
+from constrained_dnc.training.files import open_in_place, reason_of
+
+MAX_SHOWN = 5
+"""Of the damaged lines."""
 
 
 class MetricsFile:
-    """The open file; lines behind the last checkpoint's are cut off on opening."""
+    """The open file; lines behind the last checkpoint's are cut off on opening.
 
-    def __init__(self, path: Path, num_bytes: int):
-        path.touch()
-        if path.stat().st_size < num_bytes:
-            raise RunProblem(f"{path} is shorter than the {num_bytes} bytes of the checkpoint")
-        os.truncate(path, num_bytes)
+    Those before it are kept, damaged or not: `warn` is told what is wrong with them.
+    """
+
+    def __init__(self, path: Path, num_bytes: int, warn: Callable[[str], None]):
         self._path = path
-        self._file = open(path, "ab")  # noqa: SIM115 - closed by __exit__
+        try:
+            self._file = open_in_place(path)
+            self._file.seek(0)
+            content = self._file.read(num_bytes)
+            whole = content[: content.rfind(b"\n") + 1]  # a torn line has no end
+            self._file.truncate(len(whole))
+        except OSError as error:
+            raise RunProblem(f"{path} cannot be written: {reason_of(error)}") from error
+        if len(whole) < num_bytes:
+            warn(f"{path} has lost {num_bytes - len(whole)} of {num_bytes} bytes; the rest is kept")
+        warn_of_damaged(path, parse_lines(whole)[1], warn)
 
     def __enter__(self) -> MetricsFile:
         return self
@@ -35,25 +49,60 @@ class MetricsFile:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        try:
-            self._file.close()
-        except OSError as problem:  # what is still in the buffer of a full disk
-            if error is None:
-                raise RunProblem(f"{self._path} cannot be written: {problem.strerror}") from problem
+        self._file.close()
 
     def append(self, line: Mapping[str, float | int | None]) -> None:
         """Add one line; a value that is not finite is stored as null."""
         text = json.dumps({name: _finite_or_none(value) for name, value in line.items()})
+        content = text.encode() + b"\n"
         try:
-            self._file.write(text.encode() + b"\n")
-            self._file.flush()
+            while content:
+                content = content[self._file.write(content) :]
         except OSError as error:
-            raise RunProblem(f"{self._path} cannot be written: {error.strerror}") from error
+            raise RunProblem(f"{self._path} cannot be written: {reason_of(error)}") from error
 
     def sync(self) -> int:
         """Bring all lines to the disk; their number of bytes."""
-        os.fsync(self._file.fileno())
-        return self._file.tell()
+        try:
+            os.fsync(self._file.fileno())
+            return self._file.seek(0, os.SEEK_END)
+        except OSError as error:
+            raise RunProblem(f"{self._path} cannot be written: {reason_of(error)}") from error
+
+
+def parse_lines(content: bytes) -> tuple[list[dict[str, Any]], list[int]]:
+    """The lines of a metrics file, and the numbers of those that are damaged.
+
+    >>> parse_lines(b'{"iteration": 1}\\n{"itexation": 2}\\n{"iteration": 3}\\n{"iter')
+    ([{'iteration': 1}, {'iteration': 3}], [2])
+    """
+    lines, damaged = [], []
+    for number, text in enumerate(content.split(b"\n")[:-1], 1):  # a torn last one is left out
+        line = _parse_line(text)
+        if line is None:
+            damaged.append(number)
+        else:
+            lines.append(line)
+    return lines, damaged
+
+
+def _parse_line(text: bytes) -> dict[str, Any] | None:
+    try:
+        line = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(line, dict) or type(line.get("iteration")) is not int:
+        return None
+    values = line.values()
+    return line if all(type(v) in (int, float, type(None)) for v in values) else None
+
+
+def warn_of_damaged(path: Path, damaged: list[int], warn: Callable[[str], None]) -> None:
+    """Say which lines of a metrics file are damaged, if any."""
+    if damaged:
+        shown = ", ".join(map(str, damaged[:MAX_SHOWN]))
+        more = f" and {len(damaged) - MAX_SHOWN} more" if len(damaged) > MAX_SHOWN else ""
+        warn(f"{path} is damaged in line {shown}{more}; the rest is kept")
 
 
 def mean_entropy(weights: Float[np.ndarray, "*steps slots"]) -> float:

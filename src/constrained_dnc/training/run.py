@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-import json
+import math
 import platform
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import equinox as eqx
 import jax
 
 from constrained_dnc import zoo
 from constrained_dnc.config import Config
-from constrained_dnc.errors import BadSetting, RunProblem, one_of
+from constrained_dnc.errors import LARGEST_SIZE, BadSetting, RunProblem, one_of
 from constrained_dnc.model import fused
 from constrained_dnc.model.build import build_dnc
 from constrained_dnc.model.dnc import DNC
@@ -25,11 +26,14 @@ from constrained_dnc.training.files import (
     fill_leaves,
     is_locked,
     name_leaves,
+    read_file,
     read_json,
     read_tensors,
     write_json,
     write_tensors,
 )
+from constrained_dnc.training.metrics import parse_lines, warn_of_damaged
+from constrained_dnc.training.observer import logger
 from constrained_dnc.training.selection import RULES
 
 CONFIG, STATUS, METRICS, LOCK, NONFINITE = (
@@ -90,16 +94,18 @@ class Run:
     @property
     def status(self) -> Status:
         """The last status on disk; a run whose process is gone is `interrupted`."""
-        status = Status(**read_json(self.folder / STATUS))
+        status = read_status(self.folder)
         if status.state == "training" and not is_locked(self.folder / LOCK):
             return dataclasses.replace(status, state="interrupted", reason="the process is gone")
         return status
 
     @property
     def metrics(self) -> list[dict[str, Any]]:
-        """The lines of metrics.jsonl; a torn last line is left out."""
-        lines = (self.folder / METRICS).read_bytes().split(b"\n")[:-1]
-        return [json.loads(line) for line in lines]
+        """The lines of metrics.jsonl; damaged ones and a torn last one are left out."""
+        path = self.folder / METRICS
+        lines, damaged = parse_lines(read_file(path))
+        warn_of_damaged(path, damaged, logger.warning)
+        return lines
 
     @property
     def model(self) -> DNC:
@@ -140,6 +146,46 @@ class Run:
         except RunProblem as error:
             raise RunProblem(f"{path} has the parameters of another model: {error}") from error
         return Selected(model, about["iteration"], about["running_mean"])
+
+
+def read_status(folder: Path) -> Status:
+    """The status as it was written; a key, type or value that does not fit is refused."""
+    path = folder / STATUS
+    values = read_json(path)
+    for name in (*values, *_FITS):
+        if name not in _FITS or name not in values or not _FITS[name](values[name]):
+            found = f"{values[name]!r:.60}" if name in values else "missing"
+            raise RunProblem(f"{path} cannot be read: {name} is {found}")
+    return Status(**values)
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value <= LARGEST_SIZE
+
+
+def _is_finite(value: Any) -> bool:
+    return type(value) is float and math.isfinite(value)
+
+
+def _by_rule(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    def all_fit(value: Any) -> bool:
+        entries = value.values() if isinstance(value, dict) else [""]
+        return all(entry is None or fits(entry) for entry in entries)
+
+    return all_fit
+
+
+_FITS: dict[str, Callable[[Any], bool]] = {  # which values a field of a status can have
+    "state": lambda value: value in get_args(State),
+    "reason": lambda value: isinstance(value, str),
+    "iteration": _is_count,
+    "iterations": _is_count,
+    "skipped_updates": _is_count,
+    "best_iteration": _by_rule(_is_count),
+    "running_mean": _by_rule(_is_finite),
+    "seconds": _is_finite,
+    "updated": lambda value: isinstance(value, str),
+}
 
 
 def load_run(folder: str | Path) -> Run:
