@@ -101,6 +101,30 @@ def test_commands_take_a_pretrained_model_and_leave_it_alone(models, capsys):
     assert {path: path.read_bytes() for path in models.rglob("*") if path.is_file()} == before
 
 
+def test_demo_marks_what_is_wrong(models, capsys):
+    shutil.copytree(models / "copy" / "compr", models / "copy" / "compr+reg")
+    arguments = ["demo", "--task", "copy", "--baseline", "compr", "--lengths", "3", "4"]
+    assert main(arguments) == 0
+    lines = capsys.readouterr().out.splitlines()
+    run = load_run("zoo:copy/compr")
+    for length in (3, 4):
+        at = lines.index(f"length {length}")
+        problem = run.task.sample(0, 1, length).problems[0]
+        answer = predict(run, run.task.format_problem(problem))
+        assert lines[at + 1].split() == ["problem", "".join(map(str, problem))]
+        right = sum(ours == theirs for ours, theirs in zip(answer, problem, strict=True))
+        name, _, *said = lines[at + 3].split()
+        assert (name, said) == ("compr", [str(right), "of", str(length), "right"])
+        marks = lines[at + 4] if right < length else ""
+        assert marks.count("^") == length - right
+    assert "% right by input length" in lines[-4]
+
+
+def test_demo_of_an_unknown_model_says_what_there_is(models, capsys):
+    assert main(["demo", "--task", "sortt"]) == 2
+    assert "zoo:copy/compr" in capsys.readouterr().err
+
+
 def test_prediction_is_the_models_own(models):
     run = load_run("zoo:copy/compr")
     batch = evaluation_batch(run.task, run.config, 3, 0)
