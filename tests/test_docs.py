@@ -2,7 +2,7 @@
 
 ```python           is executed, all blocks of a page in one namespace
 ```python file=NAME is written to that file first, then executed
-```console          lines that start with `$ ` are run; `make` targets must exist
+```console          lines that start with `$ ` are run; `make` targets and `pip` extras must exist
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -50,13 +51,22 @@ def run_command(command: str) -> None:
         targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.M)
         assert command.split()[1] in targets
         return
+    if command.startswith("source .venv/"):
+        assert "VENV := .venv\n" in (ROOT / "Makefile").read_text()
+        return
+    if command.startswith("pip install "):
+        project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+        extras = re.fullmatch(r"pip install '?\.(?:\[([\w,]+)\])?'?", command.strip())
+        assert extras, command
+        assert set(filter(None, [extras[1]])) <= project["optional-dependencies"].keys()
+        return
     command = re.sub(r"^cdnc\b", f"{sys.executable} -m constrained_dnc", command)
     command = re.sub(r"^python\b", sys.executable, command)
     command = command.replace("tests/data/", f"{ROOT}/tests/data/").replace(
         "benchmarks/", f"{ROOT}/benchmarks/"
     )
     done = subprocess.run(
-        command, shell=True, capture_output=True, text=True, check=False, timeout=600
+        ["bash", "-c", command], capture_output=True, text=True, check=False, timeout=600
     )
     assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
 

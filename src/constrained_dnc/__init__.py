@@ -1,22 +1,31 @@
-"""Differentiable neural computers with constrained controller states."""
+"""Differentiable neural computers with constrained controller states.
 
-from constrained_dnc.approaches import APPROACHES, Approach, Regularisation, get_approach
-from constrained_dnc.config import Config, EvaluationConfig, TrainingConfig, make_config
-from constrained_dnc.errors import BadSetting, RunProblem
-from constrained_dnc.evaluation.lengths import evaluate, predict
-from constrained_dnc.model.backend import choose_backend
-from constrained_dnc.model.build import build_dnc
-from constrained_dnc.model.config import ModelConfig
-from constrained_dnc.model.controllers import AbstractController, ControllerStep
-from constrained_dnc.model.dnc import DNC, DNCState
-from constrained_dnc.model.losses import total_loss
-from constrained_dnc.tasks.numeral import AbstractNumeralTask
-from constrained_dnc.tasks.registry import get_task, task_names
-from constrained_dnc.tasks.task import AbstractTask, Batch
-from constrained_dnc.training.loop import train
-from constrained_dnc.training.observer import Observer, Snapshot
-from constrained_dnc.training.replay import replay
-from constrained_dnc.training.run import Run, load_pretrained, load_run
+Everything here is imported when it is first used: the package itself is there at once.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from constrained_dnc.approaches import APPROACHES, Approach, Regularisation, get_approach
+    from constrained_dnc.config import Config, EvaluationConfig, TrainingConfig, make_config
+    from constrained_dnc.errors import BadSetting, RunProblem
+    from constrained_dnc.evaluation.lengths import evaluate, predict
+    from constrained_dnc.model.backend import choose_backend
+    from constrained_dnc.model.build import build_dnc
+    from constrained_dnc.model.config import ModelConfig
+    from constrained_dnc.model.controllers import AbstractController, ControllerStep
+    from constrained_dnc.model.dnc import DNC, DNCState
+    from constrained_dnc.model.losses import total_loss
+    from constrained_dnc.tasks.numeral import AbstractNumeralTask
+    from constrained_dnc.tasks.registry import get_task, task_names
+    from constrained_dnc.tasks.task import AbstractTask, Batch
+    from constrained_dnc.training.loop import train
+    from constrained_dnc.training.observer import Observer, Snapshot
+    from constrained_dnc.training.replay import replay
+    from constrained_dnc.training.run import Run, load_pretrained, load_run
+
+    __version__: str
 
 __all__ = [
     "APPROACHES",
@@ -38,6 +47,7 @@ __all__ = [
     "RunProblem",
     "Snapshot",
     "TrainingConfig",
+    "__version__",
     "build_dnc",
     "choose_backend",
     "evaluate",
@@ -52,3 +62,40 @@ __all__ = [
     "total_loss",
     "train",
 ]
+
+HOMES = {
+    "approaches": "APPROACHES Approach Regularisation get_approach",
+    "config": "Config EvaluationConfig TrainingConfig make_config",
+    "errors": "BadSetting RunProblem",
+    "evaluation.lengths": "evaluate predict",
+    "model.backend": "choose_backend",
+    "model.build": "build_dnc",
+    "model.config": "ModelConfig",
+    "model.controllers": "AbstractController ControllerStep",
+    "model.dnc": "DNC DNCState",
+    "model.losses": "total_loss",
+    "tasks.numeral": "AbstractNumeralTask",
+    "tasks.registry": "get_task task_names",
+    "tasks.task": "AbstractTask Batch",
+    "training.loop": "train",
+    "training.observer": "Observer Snapshot",
+    "training.replay": "replay",
+    "training.run": "Run load_pretrained load_run",
+}
+"""Which module has which names."""
+
+if not TYPE_CHECKING:  # a type checker sees the imports above, and typos
+
+    def __getattr__(name: str) -> object:
+        if name == "__version__":
+            return import_module("importlib.metadata").version("constrained-dnc")
+        for module, names in HOMES.items():
+            if name in names.split():
+                value = getattr(import_module(f"constrained_dnc.{module}"), name)
+                globals()[name] = value  # asked for only once
+                return value
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -26,6 +26,24 @@ def test_every_command_has_help(command, capsys):
     assert f"cdnc {command}" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_is_for_people(command, capsys):
+    for _ in range(2):  # the second time is as good
+        with pytest.raises(SystemExit):
+            main(["help", command])
+        text = capsys.readouterr().out
+        text = text.replace("--model.clip-value {None}|FLOAT", "")  # where None is a value
+        for oddity in (
+            "{None}",
+            "default: )",
+            "default: '')",
+            "default: None",
+            ">>>",
+            "    \n    ",
+        ):
+            assert oddity not in text
+
+
 def test_lists_have_one_line_each(capsys):
     main(["tasks"])
     lines = capsys.readouterr().out.splitlines()
@@ -73,13 +91,25 @@ def test_a_wrong_value_costs_one_sentence(arguments, words, capsys):
     assert all(word in text for word in words)
 
 
-def test_a_wrong_option_is_refused(capsys):
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [
+        (["show", "sort", "--lenght", "3"], "--length INT"),
+        (["show", "sort", "--lenght=3"], "--length INT"),
+        (["train", "sort", "--aproach", "reg"], "--approach NAME"),
+        (["train", "sort", "--aproach=reg"], "--approach NAME"),
+        (["train", "sort", "--prest", "smoke"], "--preset NAME"),
+        (["train", "sort", "--traning.iterations=5"], "--training.iterations INT"),
+        (["evaluate", "run", "--memory_sise", "5"], "--memory-size"),
+    ],
+)
+def test_a_wrong_option_is_refused_with_the_one_that_was_meant(arguments, meant, capsys):
     with pytest.raises(SystemExit) as stop:
-        main(["show", "sort", "--lenght", "3"])
+        main(arguments)
     assert stop.value.code == 2
     text = capsys.readouterr().err
-    assert "--lenght" in text
-    assert "--length" in text
+    assert arguments[2].partition("=")[0] in text
+    assert f"Perhaps you meant: {meant}" in text
     assert text.count("\n") == 1
 
 

@@ -138,7 +138,7 @@ def test_train_stores_what_was_asked_for(tmp_path, capsys):
     ("arguments", "words"),
     [
         (["--preset", "fast"], ["preset is 'fast'", "paper, quick, smoke"]),
-        (["--preset"], ["--preset", "smoke"]),
+        (["--preset"], ["preset is ''", "smoke"]),
         (["--approach", "regg"], ["approach is 'regg'", "compr+reg"]),
         (["--approach.compression", "False"], ["a name of your own"]),
         (["--training.window", "0"], ["training.window is 0"]),

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import os
 import sys
 from collections.abc import Sequence
-from importlib.metadata import version
 
+import constrained_dnc
 from constrained_dnc.errors import BadSetting, RunProblem
 
 COMMANDS = {  # name: (module, what it does)
@@ -42,11 +41,10 @@ EXAMPLES = """examples:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; a value that is not accepted costs one sentence and exit code 2."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
+    if arguments[:1] == ["help"] and arguments[1:]:  # `cdnc help train`
+        arguments = [arguments[1], "--help"]
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         print(_help())
-        return 0
-    if arguments[0] == "--version":
-        print(version("constrained-dnc"))
         return 0
     try:
         code = _run(*arguments)
@@ -66,7 +64,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(name: str, *arguments: str) -> int:
+    if name in ("--version", "-V"):
+        print(constrained_dnc.__version__)
+        return 0
+    if name == "--print-completion":
+        from constrained_dnc.cli.completion import completion_script  # noqa: PLC0415
+
+        print(completion_script(arguments[0] if arguments else "", COMMANDS))
+        return 0
     if name not in COMMANDS:
+        import difflib  # noqa: PLC0415 - only for typos
+
         close = difflib.get_close_matches(name, COMMANDS, 1)
         hint = f" (did you mean {close[0]}?)" if close else ""
         raise BadSetting("command", name, f"one of {', '.join(COMMANDS)}{hint}")
@@ -82,4 +90,5 @@ def _help() -> str:
         "usage: cdnc COMMAND [OPTIONS]\n\n"
         "Differentiable neural computers that keep working on longer inputs.\n\n"
         f"commands (cdnc COMMAND --help says more):\n{commands}\n\n{EXAMPLES}"
+        "\ncdnc --print-completion bash|fish|zsh prints what your shell needs to complete this."
     )

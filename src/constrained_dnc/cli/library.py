@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-import jax
 import numpy as np
 import tyro
 
@@ -15,21 +14,15 @@ from constrained_dnc.approaches import (
     SUPPLEMENT_C_APPROACHES,
     get_approach,
 )
-from constrained_dnc.cli.parsing import parse
+from constrained_dnc.cli.parsing import Nothing, parse
 from constrained_dnc.errors import LARGEST_SEED, BadSetting, require_whole
-from constrained_dnc.model.build import build_dnc
 from constrained_dnc.tasks.registry import get_task, task_names
 from constrained_dnc.tasks.task import AbstractTask, Batch
 
 
-@dataclass(frozen=True)
-class _Nothing:
-    pass
-
-
 def tasks(arguments: list[str]) -> int:
     """List the tasks, one line each."""
-    parse(_Nothing, arguments, "cdnc tasks", tasks.__doc__)
+    parse(Nothing, arguments, "cdnc tasks", tasks.__doc__)
     width = max(map(len, task_names()))
     for name in task_names():
         print(f"{name:{width}}  {get_task(name).summary}")
@@ -39,7 +32,7 @@ def tasks(arguments: list[str]) -> int:
 
 def approaches(arguments: list[str]) -> int:
     """List the approaches, one line each."""
-    parse(_Nothing, arguments, "cdnc approaches", approaches.__doc__)
+    parse(Nothing, arguments, "cdnc approaches", approaches.__doc__)
     width = max(map(len, APPROACHES))
     for name, approach in APPROACHES.items():
         where = "  [supplement C]" if name in SUPPLEMENT_C_APPROACHES else ""
@@ -53,7 +46,9 @@ def approaches(arguments: list[str]) -> int:
 class _Show:
     task: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TASK")]
     """A task: its name, package.module:Class or file.py:Class."""
-    text: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="TEXT")] = None
+    text: Annotated[
+        str | None, tyro.conf.Positional, tyro.conf.arg(metavar="TEXT", help_behavior_hint="")
+    ] = None
     """A problem of your own, such as "3 1 4 1 0"; without it one is drawn."""
     length: int | None = None
     """Input length of the drawn problem; by default 8."""
@@ -117,6 +112,10 @@ class _Tour:
 def tour(arguments: list[str]) -> int:
     """Show a batch of every task as text, and what an untrained model answers."""
     asked = parse(_Tour, arguments, "cdnc tour", tour.__doc__)
+    import jax  # noqa: PLC0415 - slow to import
+
+    from constrained_dnc.model.build import build_dnc  # noqa: PLC0415
+
     approach = get_approach(asked.approach)
     require_whole("length", asked.length, 1)
     print(f"An untrained DNC ({approach.summary()}) on problems of length {asked.length}.")

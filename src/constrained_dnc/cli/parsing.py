@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import inspect
 import io
 import itertools
 import sys
-from typing import Any, TypeVar
+import types
+import typing
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeVar
 
 import tyro
 
 Asked = TypeVar("Asked")
+
+
+@dataclass(frozen=True)
+class Nothing:
+    """The options of a command that has none."""
 
 
 def parse(
@@ -22,20 +32,55 @@ def parse(
 ) -> Asked:
     """Fill `kind` from command-line arguments; `--help` prints its fields and exits."""
     options: dict[str, Any] = {} if default is None else {"default": default}
+    options |= {"prog": program, "description": inspect.cleandoc(description or "")}
     complaint = io.StringIO()
     try:
         with contextlib.redirect_stderr(complaint):
-            return tyro.cli(
-                kind,
-                prog=program,
-                description=description,
-                args=arguments,
-                **options,
-            )
+            return tyro.cli(options_of(kind), args=arguments, **options)
     except SystemExit as stop:
         if stop.code:
-            print(f"{program}: {one_sentence(complaint.getvalue())}", file=sys.stderr)
+            sentence = one_sentence(_complaint_in_parts(kind, arguments, options))
+            print(f"{program}: {sentence or one_sentence(complaint.getvalue())}", file=sys.stderr)
         raise
+
+
+def _complaint_in_parts(kind: type[Any], arguments: list[str], options: dict[str, Any]) -> str:
+    """The complaint about `--option=value` in two parts: only then is a similar option named."""
+    complaint = io.StringIO()
+    parts = [
+        part
+        for argument in arguments
+        for part in (argument.split("=", 1) if argument.startswith("--") else [argument])
+    ]
+    with contextlib.redirect_stderr(complaint), contextlib.suppress(SystemExit):
+        tyro.cli(kind, args=parts, **options)
+    return complaint.getvalue()
+
+
+def options_of(kind: type[Asked]) -> type[Asked]:
+    """The same class with help for people: no `{None}|PATH`, no `(default: )`.
+
+    Where nothing is the default, the words beside the option say what is done then.
+    """
+    hints = typing.get_type_hints(kind, include_extras=True)
+    for option in dataclasses.fields(kind):  # type: ignore[arg-type]
+        hint = hints[option.name]
+        is_plain = typing.get_origin(hint) is not Annotated
+        if is_plain and (option.default is None or option.default == ()):
+            shown = tyro.conf.arg(metavar=_metavar(hint), help_behavior_hint="")
+            kind.__annotations__[option.name] = Annotated[hint, shown]
+    return kind
+
+
+def _metavar(hint: Any) -> str | None:
+    """What to write for an option, None where the parser knows better.
+
+    >>> _metavar(int | None), _metavar(tuple[str, ...])
+    ('INT', None)
+    """
+    kinds = [kind for kind in typing.get_args(hint) if kind is not types.NoneType]
+    is_optional = isinstance(hint, types.UnionType) and len(kinds) == 1
+    return kinds[0].__name__.upper() if is_optional else None
 
 
 def one_sentence(box: str) -> str:

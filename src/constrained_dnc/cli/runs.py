@@ -2,42 +2,43 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
 
-from constrained_dnc.approaches import APPROACHES, Approach
+from constrained_dnc.approaches import Approach
 from constrained_dnc.cli.parsing import parse
 from constrained_dnc.cli.progress import Ticker
 from constrained_dnc.config import (
-    PRESETS,
     Config,
     EvaluationConfig,
     TrainingConfig,
     make_config,
     parse_lengths,
 )
-from constrained_dnc.errors import BadSetting
-from constrained_dnc.evaluation.lengths import evaluate as evaluate_run
-from constrained_dnc.evaluation.lengths import predict as predict_one
 from constrained_dnc.model.config import ModelConfig
 from constrained_dnc.tasks.registry import get_task
-from constrained_dnc.training.compilation import use_compilation_cache
-from constrained_dnc.training.loop import train as train_run
-from constrained_dnc.training.replay import kept_iterations
-from constrained_dnc.training.replay import replay as replay_update
-from constrained_dnc.training.run import load_run
 
 DIVERGED = 3
 
 
 @dataclass(frozen=True)
 class _Train:
-    task: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TASK")]
+    task: Annotated[
+        str,
+        tyro.conf.Positional,
+        tyro.conf.arg(metavar="TASK", help_behavior_hint="(required)"),
+    ]
     """A task: its name, package.module:Class or file.py:Class."""
     approach: Annotated[Approach, tyro.conf.AvoidSubcommands, tyro.conf.FlagConversionOff]
+    """A combination of your own; give it a name of its own."""
+    preset: Annotated[str, tyro.conf.arg(metavar="NAME")] = "paper"
+    """Which defaults: smoke (seconds), quick (minutes) or paper."""
+    approach_name: Annotated[str, tyro.conf.arg(name="approach", metavar="NAME")] = "compr+reg"
+    """Which approach; `cdnc approaches` lists them."""
     seed: int = 0
     """Fixes the first parameters and every batch."""
     run_dir: Path | None = None
@@ -54,22 +55,24 @@ class _Train:
 def train(arguments: list[str]) -> int:
     """Train one model; the same command goes on where a run was stopped.
 
-    --approach NAME   which approach, by default compr+reg (`cdnc approaches` lists them)
-    --preset NAME     which defaults: smoke (seconds), quick (minutes), paper (default)
-
-    Everything else below is a field of the config, with the value that the preset gives it.
+    Groups of options are parts of the config, with the values that preset and approach give them.
     """
-    preset, arguments = _take(arguments, "--preset", "paper")
-    name, arguments = _take(arguments, "--approach", "compr+reg")
+    preset = _value(arguments, "--preset", _Train.preset)
+    name = _value(arguments, "--approach", _Train.approach_name)
     base = make_config("sort", name, preset=preset)
     default = _Train(
         task="",  # refused by the config
         approach=base.approach,
+        preset=preset,
+        approach_name=name,
         model=base.model,
         training=base.training,
         evaluation=base.evaluation,
     )
     asked = parse(_Train, arguments, "cdnc train", train.__doc__, default)
+    from constrained_dnc.training.compilation import use_compilation_cache  # noqa: PLC0415 - slow to import
+    from constrained_dnc.training.loop import train as train_run  # noqa: PLC0415
+
     config = Config(
         asked.task, asked.approach, asked.seed, asked.model, asked.training, asked.evaluation
     )
@@ -110,6 +113,10 @@ class _Evaluate:
 def evaluate(arguments: list[str]) -> int:
     """Score the selected parameters of a run for every length, into a Parquet file."""
     asked = parse(_Evaluate, arguments, "cdnc evaluate", evaluate.__doc__)
+    from constrained_dnc.evaluation.lengths import evaluate as evaluate_run  # noqa: PLC0415 - slow to import
+    from constrained_dnc.training.compilation import use_compilation_cache  # noqa: PLC0415
+    from constrained_dnc.training.run import load_run  # noqa: PLC0415
+
     use_compilation_cache()
     run = load_run(asked.run)
     with Ticker("percent") as ticker:
@@ -157,6 +164,10 @@ class _Predict:
 def predict(arguments: list[str]) -> int:
     """Answer one problem with a trained model."""
     asked = parse(_Predict, arguments, "cdnc predict", predict.__doc__)
+    from constrained_dnc.evaluation.lengths import predict as predict_one  # noqa: PLC0415 - slow to import
+    from constrained_dnc.training.compilation import use_compilation_cache  # noqa: PLC0415
+    from constrained_dnc.training.run import load_run  # noqa: PLC0415
+
     use_compilation_cache()
     run = load_run(asked.run)
     task = run.task
@@ -185,6 +196,11 @@ class _Replay:
 def replay(arguments: list[str]) -> int:
     """Recompute updates that were skipped and name the first quantity that is not finite."""
     asked = parse(_Replay, arguments, "cdnc replay", replay.__doc__)
+    from constrained_dnc.training.compilation import use_compilation_cache  # noqa: PLC0415 - slow to import
+    from constrained_dnc.training.replay import kept_iterations  # noqa: PLC0415
+    from constrained_dnc.training.replay import replay as replay_update  # noqa: PLC0415
+    from constrained_dnc.training.run import load_run  # noqa: PLC0415
+
     use_compilation_cache()
     run = load_run(asked.run)
     iterations = kept_iterations(run) if asked.iteration is None else [asked.iteration]
@@ -195,19 +211,12 @@ def replay(arguments: list[str]) -> int:
     return 0
 
 
-def _take(arguments: list[str], option: str, default: str) -> tuple[str, list[str]]:
-    """The value of an option and the other arguments; the last one counts."""
-    value, rest, coming = default, [], False
-    for argument in arguments:
-        if coming:
-            value, coming = argument, False
-        elif argument == option:
-            coming = True
+def _value(arguments: list[str], option: str, default: str) -> str:
+    """The value of an option that decides about the defaults of others; the last one counts."""
+    value = default
+    for argument, following in itertools.pairwise([*arguments, ""]):
+        if argument == option:
+            value = following
         elif argument.startswith(f"{option}="):
             value = argument.partition("=")[2]
-        else:
-            rest.append(argument)
-    if coming:
-        accepted = PRESETS if option == "--preset" else APPROACHES
-        raise BadSetting(option, "", f"a value, one of {', '.join(accepted)}")
-    return value, rest
+    return value

@@ -1,0 +1,65 @@
+"""The package as a whole: what it offers, and what it does not import before it is needed."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import constrained_dnc
+
+HEAVY = {"dask", "distributed", "duckdb", "equinox", "jax", "matplotlib", "optax", "plotly"}
+HEAVY |= {"pyarrow", "scipy", "sklearn"}
+
+
+def test_every_name_is_where_it_is_said_to_be():
+    tree = ast.parse(Path(constrained_dnc.__file__).read_text())
+    seen_by_checkers = {
+        node.module.removeprefix("constrained_dnc."): {alias.name for alias in node.names}
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module.startswith("constrained_dnc.")
+    }
+    homes = {module: set(names.split()) for module, names in constrained_dnc.HOMES.items()}
+    assert homes == seen_by_checkers
+    assert {*constrained_dnc.__all__} == {"__version__"}.union(*homes.values())
+    for name in constrained_dnc.__all__:
+        assert getattr(constrained_dnc, name) is not None
+    assert set(constrained_dnc.__all__) <= set(dir(constrained_dnc))
+    with pytest.raises(AttributeError, match="no attribute 'trian'"):
+        constrained_dnc.trian  # noqa: B018
+
+
+def test_the_version_is_that_of_the_project():
+    project = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())
+    assert constrained_dnc.__version__ == project["project"]["version"]
+
+
+@pytest.mark.parametrize(
+    ("code", "allowed"),
+    [
+        ("import constrained_dnc", set()),
+        ("main(['--help'])", set()),
+        ("main(['--version'])", set()),
+        ("main(['tasks'])", {"numpy"}),
+        ("main(['approaches'])", {"numpy"}),
+        ("main(['train', '--help'])", {"numpy"}),
+        ("main(['predict', '--help'])", {"numpy"}),
+    ],
+)
+def test_nothing_heavy_is_imported_before_it_is_needed(code, allowed):
+    script = (
+        "import sys\n"
+        "from contextlib import suppress\n"
+        "from constrained_dnc.cli import main\n"
+        f"with suppress(SystemExit):\n    {code}\n"
+        "print({name.partition('.')[0] for name in sys.modules}, file=sys.stderr)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    imported = ast.literal_eval(done.stderr)
+    assert imported & (HEAVY | {"numpy"}) <= allowed
