@@ -25,7 +25,7 @@ def test_scores_come_back_by_trial_and_length(directory: Path) -> None:
             row("sort", "reg", seed, length, s) for length, s in zip((5, 2), scores, strict=True)
         ]
         write_results(directory, f"sort-reg-{seed}", rows)
-    curves = read_study(directory).curves(50)["sort", "reg"]
+    curves = read_study(directory).curves()["sort", "reg"]
     assert curves.run_ids == ("sort-reg-0", "sort-reg-1")
     np.testing.assert_array_equal(curves.lengths, [2, 5])
     np.testing.assert_array_equal(curves.scores, [[0.5, 1.0], [0.4, 0.9]])
@@ -35,7 +35,7 @@ def test_an_unevaluated_length_is_nan_and_a_broken_score_is_zero(directory: Path
     write_results(directory, "a", [row("sort", "reg", 0, 2, float("nan"), run_id="a")])
     rows = [row("sort", "reg", 1, length, 1.0, run_id="b") for length in (2, 3)]
     write_results(directory, "b", rows)
-    scores = read_study(directory).curves(50)["sort", "reg"].scores
+    scores = read_study(directory).curves()["sort", "reg"].scores
     np.testing.assert_array_equal(scores, [[0.0, np.nan], [1.0, 1.0]])
 
 
@@ -43,19 +43,24 @@ def test_selections_and_memory_sizes_are_kept_apart(directory: Path) -> None:
     rows = [
         row("sort", "reg", 0, 2, 0.1),
         row("sort", "reg", 0, 2, 0.2, selection="seen"),
-        row("sort", "reg", 0, 2, 0.3, memory_size=500),
+        row("sort", "reg", 0, 2, 0.3, memory_size=500, memory="extended"),
+        row("sort", "reg", 0, 2, 0.4, memory="growing"),
     ]
     write_results(directory, "sort-reg-0", rows)
     study = read_study(directory)
     assert study.selections == ("unseen", "seen")
-    found = [study.curves(50), study.curves(50, "seen"), study.curves(500), study.curves(None)]
-    assert [curves["sort", "reg"].scores.item() for curves in found[:3]] == [0.1, 0.2, 0.3]
-    assert found[3] == {}
+    found = [
+        study.curves(),
+        study.curves("trained", "seen"),
+        study.curves("extended"),
+        study.curves("growing"),
+    ]
+    assert [curves["sort", "reg"].scores.item() for curves in found] == [0.1, 0.2, 0.3, 0.4]
 
 
 def test_an_empty_study_says_what_is_missing(directory: Path) -> None:
     study = read_study(directory)
-    assert study.curves(50) == {}
+    assert study.curves() == {}
     assert study.missing() == ["sort, reg: 0 of 2 trials have results."]
     assert query(directory, "SELECT count(*) AS n FROM results").to_pydict() == {"n": [0]}
 
@@ -94,7 +99,7 @@ def test_a_broken_file_gets_one_sentence(directory: Path) -> None:
     (directory / "results").mkdir()
     (directory / "results" / "a.parquet").write_bytes(b"not parquet")
     with pytest.raises(BadSetting, match="readable Parquet files"):
-        read_study(directory).curves(50)
+        read_study(directory).curves()
 
 
 @pytest.mark.parametrize("text", [None, "{", "[]", '{"tasks": []}'])

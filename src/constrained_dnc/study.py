@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import duckdb
 import numpy as np
@@ -19,6 +19,9 @@ from jaxtyping import Float, Int
 
 from constrained_dnc.errors import BadSetting
 from constrained_dnc.evaluation.lengths import SCHEMA
+
+Memory = Literal["trained", "extended", "growing"]
+"""The slots of training, ten times as many, or as many as an input needs."""
 
 
 @dataclass(frozen=True)
@@ -69,14 +72,24 @@ class Study:
 
         A run that became longer has the rows of its shorter training, too.
         """
-        columns = ", ".join(
-            f"coalesce({name}, 'nan'::DOUBLE) AS {name}" if kind == pa.float64() else name
-            for name, kind in zip(SCHEMA.names, SCHEMA.types, strict=True)
-        )
         with _connect(self.path) as connection:
-            order = "task, approach, seed, run_id, selection, memory_size, length, iterations"
-            relation = connection.sql(f"SELECT DISTINCT {columns} FROM results ORDER BY {order}")
+            present = connection.sql("SELECT * FROM results").columns
+            columns = ", ".join(self._column(name, name in present) for name in SCHEMA.names)
+            order = "task, approach, seed, run_id, selection, memory, memory_size, length"
+            relation = connection.sql(
+                f"SELECT DISTINCT {columns} FROM results ORDER BY {order}, iterations"
+            )
             return {name: np.asarray(array) for name, array in relation.fetchnumpy().items()}
+
+    def _column(self, name: str, is_present: bool) -> str:
+        """A column of the results in SQL; where a memory size comes from may not be written."""
+        if SCHEMA.field(name).type == pa.float64():
+            return f"coalesce({name}, 'nan'::DOUBLE) AS {name}"
+        if name != "memory":
+            return name
+        derived = f"""CASE memory_size WHEN {self.memory_size} THEN 'trained'
+            WHEN {self.extended_memory_size or 0} THEN 'extended' ELSE 'given' END"""
+        return f"{f'coalesce(memory, {derived})' if is_present else derived} AS memory"
 
     @cached_property
     def results(self) -> Mapping[str, np.ndarray]:
@@ -156,20 +169,20 @@ class Study:
 
     def curves(
         self,
-        memory_size: int | None,
+        memory: Memory = "trained",
         selection: str | None = None,
         iterations: int | None = None,
     ) -> dict[tuple[str, str], Curves]:
-        """Score against length by (task, approach), for one number of slots.
+        """Score against length by (task, approach), with one kind of memory.
 
         Without a selection: the paper's ("unseen"), or the only one there is. Without a number of
         iterations: the longest training of every run.
         """
-        if memory_size is None or not self.selections:
+        if not self.selections:
             return {}
         chosen = self.selections[0] if selection is None else selection
         column = self.results if iterations is None else self.history
-        rows = (column["memory_size"] == memory_size) & (column["selection"] == chosen)
+        rows = (column["memory"] == memory) & (column["selection"] == chosen)
         if iterations is not None:
             rows &= column["iterations"] == iterations
         table = {name: array[rows] for name, array in column.items()}
@@ -189,13 +202,11 @@ class Study:
     def missing(self) -> list[str]:
         """One sentence for everything that was asked for and has no results yet."""
         sentences = []
-        for size, name in (
-            (self.memory_size, "results"),
-            (self.extended_memory_size, "results with extended memory"),
-        ):
-            if size is None:
-                continue
-            curves = self.curves(size)
+        kinds: dict[Memory, str] = {"trained": "results"}
+        if self.extended_memory_size is not None:
+            kinds["extended"] = "results with extended memory"
+        for memory, name in kinds.items():
+            curves = self.curves(memory)
             for key, (trials, _) in self.asked.items():
                 found = curves[key].trials if key in curves else 0
                 if found < trials:

@@ -184,7 +184,7 @@ def test_a_study_that_grows_ends_with_the_bits_of_a_longer_one(plan, tmp_path):
     assert grown.trained == (20, 40)
     assert {run.iterations for run in grown.runs.values()} == {40}
     for iterations, rows in ((20, rows_of(plan)), (40, rows_of(longer))):
-        curves = grown.curves(4, "unseen", iterations)["copy", "compr"]
+        curves = grown.curves("trained", "unseen", iterations)["copy", "compr"]
         wanted = [row["score"] for row in rows if row["memory_size"] == 4]
         np.testing.assert_array_equal(curves.scores[0], wanted[:4])
     # asked for less again, nothing happens

@@ -106,7 +106,7 @@ def find(study: Study) -> Findings:
 
 def evaluate(study: Study, extended: bool, selection: str | None = None) -> Evaluation:
     """Maximum lengths and average scores with the trained or the extended number of slots."""
-    curves = study.curves(study.extended_memory_size if extended else study.memory_size, selection)
+    curves = study.curves("extended" if extended else "trained", selection)
     up_to = statistics.AVERAGE_UP_TO_EXTENDED if extended else statistics.AVERAGE_UP_TO
     return Evaluation(
         extended,
