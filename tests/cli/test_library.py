@@ -39,7 +39,6 @@ def test_help_is_for_people(command, capsys):
             "default: '')",
             "default: None",
             ">>>",
-            "    \n    ",
         ):
             assert oddity not in text
 
@@ -54,21 +53,35 @@ def test_lists_have_one_line_each(capsys):
 
 
 def test_show_draws_a_sample_step_by_step(capsys):
-    assert main(["show", "sort", "3 1 4"]) == 0
-    table = [line.split() for line in capsys.readouterr().out.splitlines()[4:13]]
-    assert table[0] == ["step", "numeral", "control", "|", "result", "signal"]
-    assert table[1:5] == [
-        ["1", "0.5", "0", "|", "·", "·"],
-        ["2", "-0.5", "0", "|", "·", "·"],
-        ["3", "1", "0", "|", "·", "·"],
-        ["4", "0", "1", "|", "·", "·"],
+    assert main(["show", "sort", "3 1 2"]) == 0
+    table = capsys.readouterr().out.splitlines()[4:13]
+    assert table == [
+        "step   numeral  control  |    result  signal",
+        "   1   3 (0.5)           |         ·       ·",
+        "   2  1 (-0.5)           |         ·       ·",
+        "   3     2 (0)           |         ·       ·",
+        "   4                  1  |         ·       ·",
+        "   5                     |  1 (-0.5)",
+        "   6                     |     2 (0)",
+        "   7                     |   3 (0.5)",
+        "   8                     |                 1",
     ]
-    assert [row[-2:] for row in table[5:]] == [["-0.5", "0"], ["0.5", "0"], ["1", "0"], ["0", "1"]]
+
+
+def test_show_draws_numbers_of_a_task_that_does_not_spell(tmp_path, capsys):
+    (tmp_path / "plain.py").write_text(
+        "from constrained_dnc.tasks.copy import Copy\n\n\nclass Plain(Copy):\n"
+        '    name = "plain"\n\n    def spell(self, problem):\n        return None\n'
+    )
+    assert main(["show", f"{tmp_path / 'plain.py'}:Plain", "3 2"]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()[5:11]]
+    assert rows[:2] == [["1", "0.5", "0", "|", "·", "·"], ["2", "0", "0", "|", "·", "·"]]
+    assert rows[3:5] == [["4", "0", "0", "|", "0.5", "0"], ["5", "0", "0", "|", "0", "0"]]
 
 
 def test_show_draws_any_length(capsys):
     assert main(["show", "logic", "--length", "11", "--seed", "3"]) == 0
-    assert len(capsys.readouterr().out.splitlines()) == 4 + 1 + 13 + 2
+    assert len(capsys.readouterr().out.splitlines()) == 4 + 1 + 13 + 3
 
 
 @pytest.mark.parametrize(
@@ -124,3 +137,4 @@ def test_tour_shows_every_task(capsys):
     text = capsys.readouterr().out
     assert all(f"\n{name}: " in text for name in task_names())
     assert text.count("    model  ") == 3 * len(task_names())
+    assert text.count("trained\n") == len(task_names())

@@ -284,3 +284,27 @@ def test_one_compiled_program_serves_all_batches_of_a_length(task):
         assert (same.length, same.problems) == (length, ())
         assert total == pytest.approx((batch.targets * batch.mask[:, :, None]).sum())
     assert traced == [3, 4]
+
+
+@EVERY_TASK
+@pytest.mark.parametrize("length", LENGTHS)
+def test_what_is_spelled_is_what_is_encoded(task, length):
+    """Blanks are zeros; every other number is one of what its text stands for."""
+    batch = task.sample(7, 1, length)
+    meanings: dict[tuple[str, str], float] = {}
+    for channels, values, spelled in zip(
+        (task.input_channels, task.output_channels),
+        (batch.inputs, batch.targets),
+        task.spell(batch.problems[0]),
+        strict=True,
+    ):
+        assert set(spelled) <= set(channels)
+        for column, channel in enumerate(channels):
+            for step in range(int(batch.num_steps[0])):
+                text = spelled.get(channel, {}).get(step)
+                value = float(values[step, 0, column])
+                if text is None:
+                    assert value == 0
+                else:
+                    assert meanings.setdefault((channel, text), value) == value
+    assert len({(channel, value) for (channel, _), value in meanings.items()}) == len(meanings)

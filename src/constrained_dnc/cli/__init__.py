@@ -14,7 +14,7 @@ COMMANDS = {  # name: (module, what it does)
     "tasks": ("library", "list the tasks"),
     "approaches": ("library", "list the approaches"),
     "show": ("library", "draw one sample of a task, step by step"),
-    "tour": ("library", "one batch of every task and an untrained model's answers"),
+    "tour": ("library", "problems of every task and a model's answers"),
     "demo": ("demo", "a baseline and a constrained model on the same problems"),
     "zoo": ("zoo", "list the pretrained models and what they reach"),
     "bench": ("bench", "time a training iteration: fused, pure, floor"),

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import tyro
+from jaxtyping import Float
 
 from constrained_dnc.approaches import (
     APPROACHES,
     PAPER_APPROACHES,
     SUPPLEMENT_C_APPROACHES,
+    Approach,
     get_approach,
 )
 from constrained_dnc.cli.parsing import Nothing, parse
 from constrained_dnc.errors import LARGEST_SEED, BadSetting, require_whole
 from constrained_dnc.tasks.registry import get_task, task_names
-from constrained_dnc.tasks.task import AbstractTask, Batch
+from constrained_dnc.tasks.task import AbstractTask, Batch, Spelling
+
+if TYPE_CHECKING:
+    from constrained_dnc.model.dnc import DNC
 
 
 def tasks(arguments: list[str]) -> int:
@@ -75,30 +81,44 @@ def show(arguments: list[str]) -> int:
     return 0
 
 
+NOTE = """
+In brackets: what the network sees instead. A blank is 0 to it.
+· the loss does not look at this step"""
+
+
 def draw(task: AbstractTask, batch: Batch) -> str:
     """The first sample of a batch as a table: one row per step."""
     steps = int(batch.num_steps[0])
     inputs, targets, mask = (a[:steps, 0] for a in (batch.inputs, batch.targets, batch.mask))
-    names = ["step", *task.input_channels, "|", *task.output_channels]
-    rows = [
-        [
-            str(step + 1),
-            *map(_number, inputs[step]),
-            "|",
-            *(_number(value) if mask[step] else "·" for value in targets[step]),
-        ]
-        for step in range(steps)
-    ]
-    widths = [max(len(row[column]) for row in [names, *rows]) for column in range(len(names))]
+    spelled_inputs, spelled_targets = task.spell(batch.problems[0]) or (None, None)
+    rows = [["step", *task.input_channels, "|", *task.output_channels]]
+    for step in range(steps):
+        asked = _cells(task.input_channels, inputs[step], step, spelled_inputs)
+        wanted = _cells(task.output_channels, targets[step], step, spelled_targets)
+        rows.append([str(step + 1), *asked, "|", *(wanted if mask[step] else "·" * len(wanted))])
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = [
         "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
-        for row in [names, *rows]
+        for row in rows
     ]
-    return "\n".join(lines) + "\n\n· the loss does not look at this step"
+    return "\n".join(line.rstrip() for line in lines) + f"\n{NOTE}"
 
 
-def _number(value: np.floating) -> str:
-    return np.format_float_positional(value, precision=2, trim="-")
+def _cells(
+    channels: Sequence[str],
+    values: Float[np.ndarray, "channels"],
+    step: int,
+    spelled: Spelling | None,
+) -> list[str]:
+    """What stands in each channel, as a person writes it, with the network's number beside it."""
+    numbers = [np.format_float_positional(value, precision=2, trim="-") for value in values]
+    if spelled is None:
+        return numbers
+    written = [spelled.get(channel, {}).get(step, "") for channel in channels]
+    return [
+        f"{text} ({number})" if text and text != number else text
+        for text, number in zip(written, numbers, strict=True)
+    ]
 
 
 @dataclass(frozen=True)
@@ -106,30 +126,47 @@ class _Tour:
     length: int = 6
     """Input length of the samples."""
     approach: str = "compr+reg"
-    """Approach of the untrained model."""
+    """Approach of the models."""
 
 
 def tour(arguments: list[str]) -> int:
-    """Show a batch of every task as text, and what an untrained model answers."""
+    """Show problems of every task as text, and what a model answers: a pretrained one, if any."""
     asked = parse(_Tour, arguments, "cdnc tour", tour.__doc__)
-    import jax  # noqa: PLC0415 - slow to import
-
-    from constrained_dnc.model.build import build_dnc  # noqa: PLC0415
-
     approach = get_approach(asked.approach)
     require_whole("length", asked.length, 1)
-    print(f"An untrained DNC ({approach.summary()}) on problems of length {asked.length}.")
+    from constrained_dnc.model.backend import choose_backend  # noqa: PLC0415 - slow to import
+    from constrained_dnc.training.compilation import use_compilation_cache  # noqa: PLC0415
+
+    use_compilation_cache()
+    print(f"DNCs ({approach.summary()}) on problems of length {asked.length}.")
     for name in task_names():
-        task = get_task(name)
+        model, task, origin = _model_for(name, approach)
         batch = task.sample(0, 3, asked.length)
-        outputs = build_dnc(approach, task, key=jax.random.key(0)).unroll(batch.inputs).outputs
-        scores = task.score(batch, np.asarray(outputs))
+        backend = choose_backend(
+            "auto", model, task.loss, None, memory_size=model.memory_size, threads=1
+        )
+        outputs = np.asarray(backend.forward(model, batch.inputs).outputs)
         print(f"\n{name}: {task.summary}")
-        for problem, answer in zip(
-            batch.problems, task.decode(np.asarray(outputs), asked.length), strict=True
-        ):
+        answers = task.decode(outputs, asked.length)
+        for problem, answer in zip(batch.problems, answers, strict=True):
             print(f"  problem  {task.format_problem(problem)}")
             print(f"    right  {task.format_answer(task.solve(problem))}")
             print(f"    model  {task.format_answer(answer)}")
-        print(f"  {task.score_kind} {100 * float(scores.score.mean()):.0f} %, untrained")
+        score = float(task.score(batch, outputs).score.mean())
+        print(f"  {task.score_kind} {100 * score:.0f} %, {origin}", flush=True)
     return 0
+
+
+def _model_for(name: str, approach: Approach) -> tuple[DNC, AbstractTask, str]:
+    """A pretrained model where there is one, else an untrained one; and which it is."""
+    import jax  # noqa: PLC0415 - slow to import
+
+    from constrained_dnc.model.build import build_dnc  # noqa: PLC0415
+    from constrained_dnc.training.run import load_pretrained  # noqa: PLC0415
+    from constrained_dnc.zoo import PREFIX, pretrained  # noqa: PLC0415
+
+    if f"{PREFIX}{name}/{approach.name}" in pretrained():
+        return *load_pretrained(name, approach.name), "pretrained"
+    task = get_task(name)
+    with jax.enable_x64(False):  # as batches are
+        return build_dnc(approach, task, key=jax.random.key(0)), task, "untrained"

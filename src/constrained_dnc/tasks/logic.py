@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from constrained_dnc.errors import BadSetting
-from constrained_dnc.tasks.task import AbstractTask, Batch, Scores
+from constrained_dnc.tasks.task import AbstractTask, Batch, Scores, Spelling
 
 SYMBOLS = "TF¬∨∧→↔()"
 NOT, IFF, OPEN, CLOSE = map(SYMBOLS.index, "¬↔()")
@@ -90,6 +90,13 @@ class Logic(AbstractTask):
 
     def solve(self, problem: str) -> bool:
         return evaluate(problem, problem)
+
+    def spell(self, problem: str) -> tuple[Spelling, Spelling]:
+        inputs: Spelling = {symbol: {} for symbol in SYMBOLS}
+        for step, symbol in enumerate(problem):
+            inputs[symbol][step] = "1"
+        truth = self.format_answer(self.solve(problem))
+        return inputs | {"control": {len(problem): "1"}}, {"truth": {len(problem) + 1: truth}}
 
     def read(
         self, outputs: Float[np.ndarray, "time batch outputs"], length: int

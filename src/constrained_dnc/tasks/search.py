@@ -20,6 +20,7 @@ from constrained_dnc.tasks.task import (
     AbstractTask,
     Batch,
     Scores,
+    Spelling,
     format_entries,
     round_off,
     whole_or_none,
@@ -107,6 +108,20 @@ class Search(AbstractTask):
     def solve(self, problem: SearchProblem) -> tuple[int, ...]:
         data, query = problem
         return tuple(index for index, numeral in enumerate(data) if numeral == query)
+
+    def spell(self, problem: SearchProblem) -> tuple[Spelling, Spelling]:
+        data, query = problem
+        positions, first = self.solve(problem), len(data) + 3
+        numerals = {step: str(numeral) for step, numeral in enumerate(data)}
+        inputs = {
+            "numeral": numerals | {len(data) + 1: str(query)},
+            "control": {len(data): "1", len(data) + 2: "1"},
+        }
+        targets = {
+            "position": {first + place: str(index) for place, index in enumerate(positions)},
+            "signal": {first + len(positions): "1"},
+        }
+        return inputs, targets
 
     def read(
         self, outputs: Float[np.ndarray, "time batch outputs"], length: int

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from constrained_dnc.tasks.task import AbstractTask, Answer, Batch, Problem, Scores
+from constrained_dnc.tasks.task import AbstractTask, Answer, Batch, Problem, Scores, Spelling
 
 
 class AbstractSequenceTask(AbstractTask):
@@ -56,6 +57,15 @@ class AbstractSequenceTask(AbstractTask):
         mask[length + 1 :] = True
         return Batch(inputs, targets, mask, np.full(batch_size, steps), length, problems)
 
+    def spell(self, problem: Problem) -> tuple[Spelling, Spelling]:
+        symbols = self.symbols((problem,))
+        (given,), (wanted,) = symbols.tolist(), self.results(symbols).tolist()
+        *asked, control = self.input_channels
+        *answered, signal = self.output_channels
+        length, last = len(given), self.num_steps(len(given)) - 1
+        inputs, targets = _columns(asked, given, 0), _columns(answered, wanted, length + 1)
+        return inputs | {control: {length: "1"}}, targets | {signal: {last: "1"}}
+
     def read(self, outputs: Float[np.ndarray, "time batch outputs"], length: int) -> list[Answer]:
         return self.answers(self._result_symbols(outputs, length).swapaxes(0, 1))
 
@@ -70,3 +80,11 @@ class AbstractSequenceTask(AbstractTask):
     ) -> Float[np.ndarray, "length batch results"]:
         with np.errstate(over="ignore", invalid="ignore"):
             return self.unscale(outputs[length + 1 : -1, :, :-1])
+
+
+def _columns(channels: Sequence[str], rows: Sequence[Sequence[int]], first: int) -> Spelling:
+    """Rows of symbols by channel, from the step `first` on."""
+    return {
+        channel: {first + step: str(row[column]) for step, row in enumerate(rows)}
+        for column, channel in enumerate(channels)
+    }

@@ -21,6 +21,8 @@ from constrained_dnc.errors import BadSetting, require_whole
 Key: TypeAlias = int | Sequence[int]
 Problem: TypeAlias = Any  # what is asked, as plain Python values: (3, 1, 4) or "T∧F"
 Answer: TypeAlias = Any  # what is expected, as plain Python values
+Spelling: TypeAlias = dict[str, dict[int, str]]
+"""What a person writes in a channel at a step, counted from 0; blank where nothing stands."""
 
 
 @dataclass(frozen=True)
@@ -179,6 +181,10 @@ class AbstractTask(abc.ABC):
     @abc.abstractmethod
     def format_answer(self, answer: Answer) -> str:
         """An answer as text, with ? for an entry that is not finite."""
+
+    def spell(self, problem: Problem) -> tuple[Spelling, Spelling] | None:
+        """What a person writes in place of the inputs and of the targets; None: the numbers."""
+        return None
 
 
 def generator_of(key: Key) -> np.random.Generator:
