@@ -9,9 +9,10 @@ With `fused` the float32 lines come from the C++ kernel; float64 is always the p
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,11 @@ PART_NAMES = {  # ours, then the file's
     "read_modes": "read_mode",
 }
 
+LARGEST_FILE = 1 << 28
+"""Bytes of arrays that are read: a model of 1000 hidden units needs half of it."""
+LARGEST_UNROLL, KEPT_PER_STEP = 1 << 32, 64
+"""Bytes that the gradient may keep, and about how many it keeps per entry of a sample's state."""
+
 SIZES = ("memory_size", "word_size", "num_reads")
 RESULTS = ("outputs", "cell_states", "target", "loss")
 
@@ -71,39 +77,47 @@ class Comparison:
 
     @property
     def passed(self) -> bool:
-        return self.error <= ACCEPTED[self.dtype][self.kind] * self.scale + self.rounding
+        """Whether they agree; what is not finite agrees with nothing."""
+        accepted = ACCEPTED[self.dtype][self.kind] * self.scale + self.rounding
+        return math.isfinite(self.error) and self.error <= accepted
 
 
 def load_vectors(path: Path) -> dict[str, npt.NDArray[np.float64]]:
-    """All arrays of a file in the layout of `docs/parity.md`."""
+    """The arrays of a file in the layout of `docs/parity.md`; others in it are not looked at."""
+    names = [*SIZES, *RESULTS, "inputs"]
+    names += [f"{kind}_{name}" for kind in ("param", "grad") for name in _parameter_names()]
     try:
-        with np.load(path, allow_pickle=False) as file:
-            vectors = {name: np.asarray(file[name]) for name in file.files}
-    except (OSError, EOFError, ValueError, zipfile.BadZipFile, AttributeError, TypeError) as error:
-        raise BadSetting(
-            "FILE", str(path), f"a readable .npz file of plain arrays ({error})"
-        ) from error
+        vectors = _read_arrays(path, names)
+    except Exception as error:  # a stranger's file can break its readers in any way
+        reason = str(error).partition("\n")[0] or type(error).__name__
+        accepted = f"a readable .npz file of plain arrays ({reason})"
+        raise BadSetting("FILE", str(path), accepted) from error
+    missing = [name for name in names if name not in vectors]
+    if missing:
+        raise BadSetting("FILE", str(path), f"a file that also holds {', '.join(missing)}")
     for name, array in vectors.items():
         if array.dtype.kind not in "fiu":
             raise BadSetting(name, str(array.dtype), "numbers")
-    missing = [name for name in (*SIZES, *RESULTS, "inputs") if name not in vectors]
-    missing += [
-        f"{kind}_{name}"
-        for kind in ("param", "grad")
-        for name in _parameter_names()
-        if f"{kind}_{name}" not in vectors
-    ]
-    if missing:
-        raise BadSetting("FILE", str(path), f"a file that also holds {', '.join(missing)}")
     _check_shapes(vectors)
     return {name: array.astype(np.float64) for name, array in vectors.items()}
+
+
+def _read_arrays(path: Path, names: Sequence[str]) -> dict[str, npt.NDArray[Any]]:
+    """The named arrays, as far as the file has them; a small file that grows large is refused."""
+    with zipfile.ZipFile(path) as file:
+        members = {f"{name}.npy" for name in names} & set(file.namelist())
+        size = sum(file.getinfo(member).file_size for member in members)
+    if size > LARGEST_FILE:
+        raise ValueError(f"its arrays take {size} bytes, {LARGEST_FILE} at most are read")
+    with np.load(path, allow_pickle=False) as arrays:
+        return {name: arrays[name] for name in names if f"{name}.npy" in members}
 
 
 def _check_shapes(vectors: Vectors) -> None:
     """Refuse arrays that do not fit together; sizes follow from a few of them."""
     for name in SIZES:
         value = vectors[name]
-        if value.shape != () or value != int(value) or value < 1:
+        if value.shape != () or not np.isfinite(value) or value != int(value) or value < 1:
             raise BadSetting(name, value.tolist(), "a whole number of at least 1")
     word, reads = int(vectors["word_size"]), int(vectors["num_reads"])
     inputs, bias = vectors["inputs"], vectors["param_output_bias"]
@@ -135,6 +149,10 @@ def _check_shapes(vectors: Vectors) -> None:
     for name, shape in expected.items():
         if vectors[name].shape != shape:
             raise BadSetting(f"shape of {name}", vectors[name].shape, str(shape))
+    slots = int(vectors["memory_size"])
+    if KEPT_PER_STEP * time * batch * (slots * (slots + word + reads) + hidden) > LARGEST_UNROLL:
+        accepted = f"a number whose unroll over inputs of shape {inputs.shape} fits in memory"
+        raise BadSetting("memory_size", slots, accepted)
 
 
 def build_model(vectors: Vectors) -> DNC:
@@ -165,12 +183,14 @@ def compare(vectors: Vectors, backend: str = "pure") -> Iterator[Comparison]:
     )
     dtype = str(loss.dtype)
 
-    largest = max(np.max(np.abs(vectors[f"grad_{name}"])) for name in _parameter_names())
+    expected = np.concatenate([vectors[f"grad_{name}"].ravel() for name in _parameter_names()])
+    largest = np.max(np.abs(expected), where=np.isfinite(expected), initial=0.0)
     rounding = {"value": 0.0, "gradient": float(np.finfo(dtype).eps * largest)}
 
     def comparison(name: str, kind: str, ours: npt.ArrayLike, theirs: npt.ArrayLike) -> Comparison:
         ours, theirs = np.asarray(ours, np.float64), np.asarray(theirs, np.float64)
-        error, scale = float(np.max(np.abs(ours - theirs))), float(np.max(np.abs(theirs)))
+        with np.errstate(invalid="ignore"):  # infinities
+            error, scale = float(np.max(np.abs(ours - theirs))), float(np.max(np.abs(theirs)))
         return Comparison(name, kind, dtype, error, scale, rounding[kind])
 
     yield comparison("outputs", "value", outputs, vectors["outputs"])
@@ -285,7 +305,7 @@ def main(arguments: list[str]) -> int:
     try:
         vectors = load_vectors(asked.file)
         for double in (False, True):
-            with jax.enable_x64(double):
+            with jax.enable_x64(double), np.errstate(over="ignore"):  # of single precision
                 for comparison in compare(vectors, "pure" if double else asked.backend):
                     failed += not comparison.passed
                     print(
@@ -295,6 +315,9 @@ def main(arguments: list[str]) -> int:
                     )
     except BadSetting as error:
         print(f"parity: {error}", file=sys.stderr)
+        return 2
+    except (MemoryError, jax.errors.JaxRuntimeError) as error:
+        print(f"parity: {asked.file}: {str(error).partition(chr(10))[0]}", file=sys.stderr)
         return 2
     print(f"{failed} quantities differ" if failed else "all quantities agree")
     return 1 if failed else 0
