@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import time
 from collections.abc import Iterator
-from concurrent.futures import CancelledError
-from contextlib import contextmanager
+from concurrent.futures import CancelledError, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import dask
 import distributed
+import distributed.comm.core
 
 from constrained_dnc.config import Config
 from constrained_dnc.cores import available_cores
@@ -26,7 +28,11 @@ SETTINGS = {
     "distributed.worker.profile.enabled": False,
     # A sweep may be stopped (SIGSTOP) and continued: silence is no sign of death on one machine.
     "distributed.scheduler.worker-ttl": None,
+    # Any user of the machine could read these pages.
+    "distributed.scheduler.http.routes": [],
+    "distributed.worker.http.routes": [],
 }
+"""Of Dask, for processes of this machine."""
 
 
 @runtime_checkable
@@ -64,32 +70,66 @@ def connected(scheduler: str | None, workers: int | None) -> Iterator[Client]:
         logging.getLogger(name).setLevel(logging.CRITICAL)
     connect: Any = distributed.Client
     if scheduler is not None:
+        _greet(scheduler)
         try:
             client = connect(scheduler, timeout=SECONDS_TO_CONNECT)
-        except (OSError, ValueError, TypeError) as error:  # a TimeoutError is an OSError
-            accepted = "the address of a running Dask scheduler, such as tcp://head:8786"
-            raise BadSetting("scheduler", scheduler, accepted) from error
+        except OSError as error:
+            raise RunProblem("the Dask scheduler is gone") from error
         with client:
             yield client
         return
     count = available_cores() if workers is None else workers
     require_whole("workers", count, 1)
-    cluster_of_processes: Any = distributed.LocalCluster
-    with (
-        dask.config.set(SETTINGS),
-        cluster_of_processes(
-            n_workers=count,
-            threads_per_worker=1,
-            processes=True,
-            host="127.0.0.1",
-            dashboard_address="127.0.0.1:0",  # any free port
-            memory_limit=0,
-            silence_logs=logging.CRITICAL,
-            env=one_thread(),
-        ) as cluster,
-        connect(cluster) as client,
-    ):
+    with dask.config.set(SETTINGS), ExitStack() as entered:
+        try:
+            client = entered.enter_context(connect(entered.enter_context(_cluster(count))))
+        except (OSError, RuntimeError, ImportError) as error:
+            reason = str(error).partition("\n")[0]
+            raise RunProblem(f"the workers cannot be started: {reason}") from error
         yield client
+
+
+def _cluster(workers: int) -> Any:
+    """Processes of this machine, closed to its other users.
+
+    Whoever may talk to Dask can run code as the user it runs as. So everything goes through TLS,
+    with a certificate that is made for this sweep and never leaves the memory of its processes.
+    """
+    cluster_of_processes: Any = distributed.LocalCluster
+    certified: Any = distributed.Security.temporary
+    return cluster_of_processes(
+        n_workers=workers,
+        threads_per_worker=1,
+        processes=True,
+        host="127.0.0.1",
+        security=certified(),
+        dashboard_address="127.0.0.1:0",  # any free port
+        memory_limit=0,
+        silence_logs=logging.CRITICAL,
+        env=one_thread(),
+    )
+
+
+def _greet(scheduler: str) -> None:
+    """Refuse an address that no Dask scheduler answers at.
+
+    Without a client: one that fails to connect leaves a thread behind, which can block the next.
+    """
+
+    async def greet() -> None:
+        connect: Any = distributed.comm.core.connect
+        security: Any = distributed.Security
+        options = security().get_connection_args("client")
+        async with asyncio.timeout(2 * SECONDS_TO_CONNECT):  # Dask's is for the first half only
+            comm = await connect(scheduler, timeout=SECONDS_TO_CONNECT, **options)
+            await comm.close()
+
+    try:
+        with ThreadPoolExecutor(1) as thread:  # the caller's may have a running loop, as in Jupyter
+            thread.submit(asyncio.run, greet()).result()
+    except Exception as error:  # whatever answers there may be no scheduler at all
+        accepted = "the address of a running Dask scheduler, such as tcp://head:8786"
+        raise BadSetting("scheduler", scheduler, accepted) from error
 
 
 def execute(plan: Plan, client: Client, watcher: Watcher) -> None:
