@@ -212,7 +212,7 @@ trace, *ports = sys.argv[1:]
 for port in ports:
     print(asyncio.run(ask(trace, f"tcp://127.0.0.1:{port}", Security())))
     print(asyncio.run(ask(trace, f"tls://127.0.0.1:{port}", Security.temporary())))
-    for page in ("info/main/workers.html", "json/index.html", "metrics", "status"):
+    for page in ("info/main/workers.html", "json/index.html", "metrics", "status", "logs"):
         try:
             print(urllib.request.urlopen(f"http://127.0.0.1:{port}/{page}", timeout=2).read())
         except OSError:
@@ -245,10 +245,12 @@ def test_a_scheduler_behind_tls_is_reached_with_the_files_of_its_certificate(tmp
     made = distributed.Security.temporary()
     (tmp_path / "key.pem").write_text(made.tls_client_key)
     (tmp_path / "cert.pem").write_text(made.tls_client_cert)
-    files = {"key": str(tmp_path / "key.pem"), "cert": str(tmp_path / "cert.pem")}
-    settings = {"ca-file": files["cert"], "client": files, "scheduler": files, "worker": files}
+    settings = {"distributed.comm.tls.ca-file": str(tmp_path / "cert.pem")}
+    for part in ("client", "scheduler", "worker"):
+        for what in ("key", "cert"):
+            settings[f"distributed.comm.tls.{part}.{what}"] = str(tmp_path / f"{what}.pem")
     with (
-        dask.config.set({"distributed.comm.tls": settings}),
+        dask.config.set(settings),
         distributed.LocalCluster(
             n_workers=0, protocol="tls://", host="127.0.0.1", dashboard_address=":0"
         ) as cluster,

@@ -23,7 +23,7 @@ from constrained_dnc.sweep.trial import Outcome, run_trial
 
 SECONDS_BETWEEN_LOOKS = 0.5
 SECONDS_TO_CONNECT = 10
-SETTINGS = {
+SETTINGS: dict[str, Any] = {
     # Dask's profiler stops a worker a hundred times a second, for a dashboard nobody looks at.
     "distributed.worker.profile.enabled": False,
     # A sweep may be stopped (SIGSTOP) and continued: silence is no sign of death on one machine.
@@ -103,7 +103,8 @@ def _cluster(workers: int) -> Any:
         processes=True,
         host="127.0.0.1",
         security=certified(),
-        dashboard_address="127.0.0.1:0",  # any free port
+        dashboard_address="127.0.0.1:0",  # any free port, with nothing behind it
+        scheduler_kwargs={"dashboard": False},
         memory_limit=0,
         silence_logs=logging.CRITICAL,
         env=one_thread(),
