@@ -269,13 +269,19 @@ def lengthened(config: Config, iterations: int) -> Config:
 
 def differences(ours: Config, theirs: Config) -> list[str]:
     """The fields in which two configs differ, each with both values."""
-    return list(_differences(dataclasses.asdict(ours), dataclasses.asdict(theirs), ""))
+    return differing(dataclasses.asdict(ours), dataclasses.asdict(theirs))
+
+
+def differing(ours: dict[str, Any], theirs: dict[str, Any]) -> list[str]:
+    """The same for configs in plain values."""
+    return list(_differences(ours, theirs, ""))
 
 
 def _differences(ours: Any, theirs: Any, path: str) -> Iterator[str]:
     if isinstance(ours, dict) and isinstance(theirs, dict):
-        for name in ours:
-            yield from _differences(ours[name], theirs[name], f"{path}.{name}" if path else name)
+        for name in {**ours, **theirs}:
+            mine, other = ours.get(name, "nothing"), theirs.get(name, "nothing")
+            yield from _differences(mine, other, f"{path}.{name}" if path else name)
     elif ours != theirs:
         yield f"{path} ({ours!r} and {theirs!r})"
 

@@ -1,5 +1,6 @@
 """Checkpoints: two files in turns, damage, other configs."""
 
+import json
 import math
 from dataclasses import replace
 
@@ -9,7 +10,7 @@ import pytest
 
 from constrained_dnc.errors import RunProblem
 from constrained_dnc.training.checkpoint import NAMES, Checkpoints, Progress
-from constrained_dnc.training.files import write_tensors
+from constrained_dnc.training.files import read_tensors, write_tensors
 from constrained_dnc.training.selection import RULES, new_selections
 from tiny_runs import tiny_config
 
@@ -29,20 +30,21 @@ def progress_at(iteration: int) -> Progress:
         skipped_updates=2,
         skipped_in_a_row=1,
         metrics_bytes=77,
+        metrics_checksum="abc",
         sums={"loss": [0.1 + 0.2, 2.0]},
     )
 
 
 def saved(folder, *iterations):
-    checkpoints = Checkpoints(folder, CONFIG)
+    checkpoints = Checkpoints(folder, CONFIG, "fused", 2)
     for iteration in iterations:
         checkpoints.save(progress_at(iteration))
     return checkpoints
 
 
-def load(folder, config=CONFIG, warnings=None):
+def load(folder, config=CONFIG, warnings=None, threads=2):
     warnings = [] if warnings is None else warnings
-    return Checkpoints(folder, config).load(progress_at(0), warnings.append)
+    return Checkpoints(folder, config, "fused", threads).load(progress_at(0), warnings.append)
 
 
 def test_everything_comes_back(tmp_path):
@@ -52,7 +54,14 @@ def test_everything_comes_back(tmp_path):
     np.testing.assert_array_equal(found.optimiser[0]["count"], 5)
     np.testing.assert_array_equal(found.selected["unseen"]["w"], np.ones(3))
     assert list(found.selected) == ["unseen"]
-    for name in ("iteration", "skipped_updates", "skipped_in_a_row", "metrics_bytes", "sums"):
+    for name in (
+        "iteration",
+        "skipped_updates",
+        "skipped_in_a_row",
+        "metrics_bytes",
+        "metrics_checksum",
+        "sums",
+    ):
         assert getattr(found, name) == getattr(original, name)
     for rule in RULES:
         assert found.selections[rule].to_values() == original.selections[rule].to_values()
@@ -62,15 +71,66 @@ def test_no_checkpoint_is_no_progress(tmp_path):
     assert load(tmp_path) is None
 
 
-def test_files_take_turns_also_after_a_resume(tmp_path):
-    saved(tmp_path, 1, 2, 3)
-    before = {name: (tmp_path / name).read_bytes() for name in NAMES}
-    again = Checkpoints(tmp_path, CONFIG)
-    assert again.load(progress_at(0), pytest.fail).iteration == 3
-    again.save(progress_at(4))
-    after = {name: (tmp_path / name).read_bytes() for name in NAMES}
-    assert before[NAMES[0]] == after[NAMES[0]]  # iteration 3 stays
-    assert load(tmp_path).iteration == 4
+@pytest.mark.parametrize("stops", [(), (13,), (3, 7, 25), (33, 34), (10, 20, 31), (40, 41)])
+def test_files_take_turns_however_often_a_run_is_stopped(tmp_path, stops):
+    due, end = {10, 20, 30, 40}, 45
+    for folder, iterations in (("a", due | {end}), ("b", due | {end} | set(stops))):
+        (tmp_path / folder).mkdir()
+        saved(tmp_path / folder, *sorted(iterations))
+        assert load(tmp_path / folder).iteration == end
+    for name in NAMES:
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+
+
+def test_a_longer_run_has_the_checkpoints_it_would_have_had(tmp_path):
+    longer = replace(CONFIG, training=replace(CONFIG.training, iterations=45))
+    for folder, first in (("a", longer), ("b", CONFIG)):
+        (tmp_path / folder).mkdir()
+        Checkpoints(tmp_path / folder, first, "fused", 2).save(progress_at(40))
+        Checkpoints(tmp_path / folder, longer, "fused", 2).save(progress_at(45))
+    for name in NAMES:
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+
+
+def test_a_checkpoint_of_other_threads_is_refused(tmp_path):
+    saved(tmp_path, 1)
+    with pytest.raises(RunProblem, match=r"different: threads \(3 and 2\)"):
+        load(tmp_path, threads=3)
+
+
+def as_before(about):
+    """What a checkpoint said before it knew of threads and checksums."""
+    config = json.loads(CONFIG.to_json())
+    dropped = ("backend", "threads", "metrics_checksum", "config")
+    return {name: value for name, value in about.items() if name not in dropped} | {
+        "config": config
+    }
+
+
+def test_a_checkpoint_without_threads_and_checksum_is_read(tmp_path):
+    saved(tmp_path, 1)
+    tensors, about = read_tensors(tmp_path / NAMES[0])
+    write_tensors(tmp_path / NAMES[0], tensors, as_before(about))
+    found = load(tmp_path, threads=3)
+    assert (found.iteration, found.metrics_checksum) == (1, None)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"sums": None, "selections": 3},
+        {"iteration": "1"},
+        {"config": []},
+        {"config": {"training": 3}},
+        {"selections": {"unseen": {}}},
+    ],
+)
+def test_strange_values_in_a_checkpoint_are_one_sentence(tmp_path, change):
+    saved(tmp_path, 1)
+    tensors, about = read_tensors(tmp_path / NAMES[0])
+    write_tensors(tmp_path / NAMES[0], tensors, about | change)
+    with pytest.raises(RunProblem, match="checkpoint"):
+        load(tmp_path)
 
 
 def damage(path, how):
@@ -82,21 +142,21 @@ def damage(path, how):
 
 @pytest.mark.parametrize("how", ["flip", "truncate"])
 def test_damaged_newest_costs_a_warning_and_is_the_next_to_be_overwritten(tmp_path, how):
-    saved(tmp_path, 1, 2)
+    saved(tmp_path, 10, 20)
     damage(tmp_path / NAMES[1], how)
     warnings = []
-    checkpoints = Checkpoints(tmp_path, CONFIG)
-    assert checkpoints.load(progress_at(0), warnings.append).iteration == 1
+    checkpoints = Checkpoints(tmp_path, CONFIG, "fused", 2)
+    assert checkpoints.load(progress_at(0), warnings.append).iteration == 10
     assert len(warnings) == 1
     assert NAMES[1] in warnings[0]
-    checkpoints.save(progress_at(2))
-    assert load(tmp_path, warnings=warnings).iteration == 2
+    checkpoints.save(progress_at(20))
+    assert load(tmp_path, warnings=warnings).iteration == 20
     assert len(warnings) == 1
 
 
 @pytest.mark.parametrize("how", ["flip", "truncate"])
 def test_two_damaged_ones_are_an_error_and_stay(tmp_path, how):
-    saved(tmp_path, 1, 2)
+    saved(tmp_path, 10, 20)
     for name in NAMES:
         damage(tmp_path / name, how)
     before = [(tmp_path / name).read_bytes() for name in NAMES]

@@ -5,11 +5,13 @@ import json
 import math
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import threading
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -547,6 +549,75 @@ def test_a_damaged_line_of_the_metrics_is_told_and_the_run_goes_on(finished, tmp
     assert run.metrics == expected[:2] + expected[3:]
     tensors, undisturbed = (newest_checkpoint(f)[0] for f in (run.folder, finished[0].folder))
     assert all(np.array_equal(tensors[name], undisturbed[name]) for name in undisturbed)
+
+
+def copy_of(finished, tmp_path):
+    return Path(shutil.copytree(finished[0].folder, tmp_path / "copy"))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            lambda s: s["config"]["model"].update(forget_bias=1.0),
+            r"model.forget_bias \(1.0 and 0.0\)",
+        ),
+        (lambda s: s["config"]["model"].update(memory_size=5), r"model.memory_size \(5 and 4\)"),
+        (lambda s: s["config"].update(seed=1), r"seed \(1 and 0\)"),
+        (lambda s: s["config"]["evaluation"].update(batches=3), r"evaluation.batches \(3 and 2\)"),
+        (lambda s: s.update(threads=2), r"threads \(2 and 1\)"),
+        (lambda s: s.update(backend="pure"), r"backend \('pure' and 'fused'\)"),
+        (lambda s: s.update(run_id="0" * 16), "its checksum does not fit"),
+        (lambda s: s["versions"].update(jax="0.0.1"), "its checksum does not fit"),
+        (lambda s: s["config"]["training"].update(iterations=50), "its checksum does not fit"),
+    ],
+)
+def test_a_changed_config_is_refused_with_its_field(finished, tmp_path, change, said):
+    path = copy_of(finished, tmp_path) / "config.json"
+    stored = json.loads(path.read_text())
+    change(stored)
+    path.write_text(json.dumps(stored))
+    with pytest.raises(RunProblem, match=f"config.json was changed after the run began: {said}"):
+        load_run(path.parent)
+
+
+def test_a_config_without_a_checksum_is_read_and_its_threads_are_checked_on_resume(
+    finished, tmp_path
+):
+    path = copy_of(finished, tmp_path) / "config.json"
+    stored = json.loads(path.read_text())
+    del stored["checksum"]
+    path.write_text(json.dumps(stored))
+    assert load_run(path.parent).config == CONFIG
+    path.write_text(json.dumps(stored | {"threads": 2}))
+    with pytest.raises(RunProblem, match=r"threads \(2 and 1\)"):
+        train(CONFIG, path.parent)
+
+
+def test_damage_to_a_finished_run_is_told(finished, tmp_path):
+    folder, watcher = copy_of(finished, tmp_path), Watcher()
+    metrics = folder / "metrics.jsonl"
+    metrics.write_text(metrics.read_text().replace('"iteration": 2,', '"iteration": 3,'))
+    train(CONFIG, folder, observer=watcher)
+    metrics.unlink()
+    train(CONFIG, folder, observer=watcher)
+    size = finished[0].folder.joinpath("metrics.jsonl").stat().st_size
+    assert watcher.warnings == [
+        f"{metrics} is damaged: its checksum does not fit, some value was changed",
+        f"{metrics} has lost {size} of {size} bytes; the rest is kept",
+    ]
+
+
+def test_counts_come_from_the_checkpoint(finished, tmp_path):
+    folder = copy_of(finished, tmp_path)
+    status = json.loads((folder / "status.json").read_text())
+    (folder / "status.json").write_text(json.dumps(status | {"skipped_updates": 7}))
+    assert load_run(folder).checked_status().skipped_updates == 0
+    max(folder.glob("checkpoint-*"), key=lambda path: read_tensors(path)[1]["iteration"]).unlink()
+    with pytest.raises(RunProblem, match=r"of iteration 40, the newest .* of iteration 30"):
+        load_run(folder).checked_status()
+    train(CONFIG, folder)
+    assert fingerprint(folder) == fingerprint(finished[0].folder)
 
 
 def test_two_damaged_checkpoints_are_an_error_and_nothing_changes(tmp_path):

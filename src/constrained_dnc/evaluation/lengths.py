@@ -19,7 +19,7 @@ from constrained_dnc.model.backend import AbstractBackend, Choice, choose_backen
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.tasks.task import AbstractTask, Answer
 from constrained_dnc.training.files import write_atomically
-from constrained_dnc.training.run import Rule, Run, Selected, load_run
+from constrained_dnc.training.run import Rule, Run, Selected, Status, load_run
 from constrained_dnc.training.streams import evaluation_batch
 
 SCHEMA = pa.schema(
@@ -82,14 +82,14 @@ def evaluate(
     selection = selection or run.default_rule
     selected = run.selected(selection)
     computing = evaluation_backend(run, selected.model, backend, threads)
-    rows = []
+    status, rows = run.checked_status(), []
     total = sum(_work(run.task, planned) for planned in plan)
     done = 0.0
     for planned in plan:
         if progress is not None:
             progress(done, total, planned)
         scores = _score(run, computing, selected.model, planned)
-        rows.append(_row(run, selected, selection, planned, scores))
+        rows.append(_row(run, status, selected, selection, planned, scores))
         done += _work(run.task, planned)
     if progress is not None:
         progress(done, total, plan[-1])
@@ -172,9 +172,14 @@ def _score(run: Run, backend: AbstractBackend, model: DNC, planned: Planned) -> 
 
 
 def _row(
-    run: Run, selected: Selected, selection: Rule, planned: Planned, scores: MeanScores
+    run: Run,
+    status: Status,
+    selected: Selected,
+    selection: Rule,
+    planned: Planned,
+    scores: MeanScores,
 ) -> dict[str, Any]:
-    config, status = run.config, run.status
+    config = run.config
     return {
         "run_id": config.run_id,
         "task": run.task.name,
@@ -226,7 +231,7 @@ def evaluated(run: Run, memory_size: int, selection: Rule, threads: int | None =
     except (OSError, pa.ArrowException):  # there is none, or it is damaged
         table = SCHEMA.empty_table()
     columns = (table[name].to_pylist() for name in ("iterations", "iteration", "length", "batches"))
-    made_after = run.status.iteration, run.selected(selection).iteration
+    made_after = run.checked_status().iteration, run.selected(selection).iteration
     plan = make_plan(run, None, [memory_size], None)
     wanted = [(*made_after, planned.length, planned.batches) for planned in plan]
     if list(zip(*columns, strict=True)) == wanted:

@@ -1,14 +1,20 @@
-"""Checkpoints: everything that a bit-exact resume needs, in two files that take turns."""
+"""Checkpoints: everything that a bit-exact resume needs, in two files that take turns.
+
+Every span of `checkpoint_every` iterations has its file, so that runs end with the same two files
+however often they were stopped and whether they became longer.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
-from constrained_dnc.config import Config, differences, lengthened
+from constrained_dnc.config import Config, differing
 from constrained_dnc.errors import RunProblem
 from constrained_dnc.training.files import fill_leaves, name_leaves, read_tensors, write_tensors
 from constrained_dnc.training.selection import CalmSelection, Selection, stored_selections
@@ -28,77 +34,109 @@ class Progress:
     skipped_updates: int = 0
     skipped_in_a_row: int = 0
     metrics_bytes: int = 0  # of metrics.jsonl
+    metrics_checksum: str | None = None  # of those bytes; None in files that do not have it
     sums: dict[str, list[float]] = field(default_factory=dict)  # and counts, since the last line
 
 
 class Checkpoints:
-    """The two checkpoint files of a run; the newer one is never the one that is overwritten."""
+    """The two checkpoint files of a run with its config, backend and number of threads."""
 
-    def __init__(self, folder: Path, config: Config):
+    def __init__(self, folder: Path, config: Config, backend: str, threads: int):
         self._folder = folder
         self._config = config
-        self._next = NAMES[0]
+        self._computed_by = {"backend": backend, "threads": threads}
 
     def save(self, progress: Progress) -> None:
-        """Write the progress over the older file."""
+        """Write the progress over the file of its span of iterations."""
         tensors = name_leaves(progress.parameters, "parameters")
         tensors |= name_leaves(progress.optimiser, "optimiser")
         for rule, parameters in progress.selected.items():
             tensors |= name_leaves(parameters, f"selected-{rule}")
         about = {
-            "config": json.loads(self._config.to_json()),
+            "config": _without_iterations(json.loads(self._config.to_json())),
+            **self._computed_by,
             "iteration": progress.iteration,
             "skipped_updates": progress.skipped_updates,
             "skipped_in_a_row": progress.skipped_in_a_row,
             "metrics_bytes": progress.metrics_bytes,
+            "metrics_checksum": progress.metrics_checksum,
             "sums": progress.sums,
             "selections": {rule: s.to_values() for rule, s in progress.selections.items()},
         }
-        write_tensors(self._folder / self._next, tensors, about)
-        self._next = _other(self._next)
+        span = math.ceil(progress.iteration / self._config.training.checkpoint_every)
+        write_tensors(self._folder / NAMES[(span - 1) % 2], tensors, about)
 
     def load(self, fresh: Progress, warn: Callable[[str], None]) -> Progress | None:
         """The newest progress in the kind of `fresh`; None when there is none at all.
 
         A damaged file costs a warning as long as the other one is whole.
         """
-        found, problems = [], []
-        for name in NAMES:
-            path = self._folder / name
-            if path.exists():
-                try:
-                    found.append((name, *_read(path)))
-                except RunProblem as error:
-                    problems.append(str(error))
-        if not found and problems:
-            raise RunProblem(
-                "no checkpoint is whole, so nothing was changed: " + "; ".join(problems)
-            )
-        for problem in problems:
-            warn(f"{problem}; going on from the other checkpoint")
-        if not found:
+        found = _newest(self._folder, warn)
+        if found is None:
             return None
-        name, tensors, about = max(found, key=lambda entry: int(entry[2]["iteration"]))
-        self._refuse_other_config(name, about)
-        self._next = _other(name)
-        return _restore(fresh, tensors, about, self._config.training.window)
-
-    def _refuse_other_config(self, name: str, about: dict[str, Any]) -> None:
-        theirs = Config.from_dict(about["config"])
-        fields = differences(self._config, lengthened(theirs, self._config.training.iterations))
-        if fields:
-            raise RunProblem(
-                f"{self._folder / name} belongs to another config; different: {', '.join(fields)}"
-            )
+        path, tensors, about = found
+        if fields := different_fields(self._config, self._computed_by, about):
+            raise RunProblem(f"{path} belongs to another config; different: {', '.join(fields)}")
+        try:
+            return _restore(fresh, tensors, about, self._config.training.window)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise RunProblem(f"{path} is not a checkpoint: {error!r}") from error
 
 
-def _other(name: str) -> str:
-    return NAMES[1 - NAMES.index(name)]
+def newest_values(folder: Path) -> dict[str, Any] | None:
+    """What the newest whole checkpoint says beside its tensors; None when there is none at all."""
+    found = _newest(folder, lambda problem: None)
+    return None if found is None else found[2]
 
 
-def _read(path: Path) -> tuple[Any, dict[str, Any]]:
+def different_fields(
+    config: Config, computed_by: Mapping[str, Any], about: Mapping[str, Any]
+) -> list[str]:
+    """What differs between a run and a checkpoint, whatever their numbers of iterations."""
+    ours = dataclasses.asdict(config)
+    try:
+        # a checkpoint may know nothing of the backend and the threads
+        return differing(
+            {**_without_iterations(ours), **computed_by},
+            {**_without_iterations(about["config"]), **computed_by, **_known(about, computed_by)},
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise RunProblem(f"the config in a checkpoint cannot be read: {error!r}") from error
+
+
+def _known(about: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    return {name: about[name] for name in names if name in about}
+
+
+def _without_iterations(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A config in plain values, as it is for all lengths of the run."""
+    training = {name: v for name, v in config["training"].items() if name != "iterations"}
+    return {**config, "training": training}
+
+
+Found: TypeAlias = tuple[Path, dict[str, Any], dict[str, Any]]
+
+
+def _newest(folder: Path, warn: Callable[[str], None]) -> Found | None:
+    """Path, tensors and values of the newest whole checkpoint."""
+    found: list[Found] = []
+    problems = []
+    for path in (folder / name for name in NAMES):
+        if path.exists():
+            try:
+                found.append((path, *_read(path)))
+            except RunProblem as error:
+                problems.append(str(error))
+    if not found and problems:
+        raise RunProblem("no checkpoint is whole, so nothing was changed: " + "; ".join(problems))
+    for problem in problems:
+        warn(f"{problem}; going on from the other checkpoint")
+    return max(found, key=lambda entry: entry[2]["iteration"], default=None)
+
+
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     tensors, about = read_tensors(path)
-    if "config" not in about or "selections" not in about:
+    if not {"config", "selections"} <= about.keys() or type(about.get("iteration")) is not int:
         raise RunProblem(f"{path} is not a checkpoint")
     return tensors, about
 
@@ -118,5 +156,6 @@ def _restore(fresh: Progress, tensors: Any, about: dict[str, Any], window: int) 
         skipped_updates=about["skipped_updates"],
         skipped_in_a_row=about["skipped_in_a_row"],
         metrics_bytes=about["metrics_bytes"],
+        metrics_checksum=about.get("metrics_checksum"),
         sums=about["sums"],
     )

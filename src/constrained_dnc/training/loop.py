@@ -149,7 +149,7 @@ class _Training:
         self.backend = backend
         optimiser = make_optimiser(config.training)
         self.update = guarded_update(optimiser)
-        self.checkpoints = Checkpoints(folder, config)
+        self.checkpoints = Checkpoints(folder, config, backend.name, threads)
         fresh = Progress(
             parameters,
             optimiser.init(parameters),
@@ -182,6 +182,8 @@ class _Training:
         """Iterate to the end, or to a signal; the status always says why it ended."""
         if self._end is not None:
             self.observer.say(f"nothing to do: {self._end[1]}")
+            with self._open_metrics():
+                pass  # says so if it is damaged
             self._warn_of_skipped()
             self._publish(*self._end)
             return
@@ -197,7 +199,8 @@ class _Training:
 
     def _open_metrics(self) -> MetricsFile:
         num_bytes = self.progress.metrics_bytes
-        return MetricsFile(self.folder / METRICS, num_bytes, self.observer.warn)
+        checksum = self.progress.metrics_checksum
+        return MetricsFile(self.folder / METRICS, num_bytes, checksum, self.observer.warn)
 
     def _iterate(self, stop: Stop) -> None:
         every = self.config.training.checkpoint_every
@@ -318,7 +321,7 @@ class _Training:
         }
 
     def _checkpoint(self, state: State, reason: str) -> None:
-        self.progress.metrics_bytes = self.metrics.sync()
+        self.progress.metrics_bytes, self.progress.metrics_checksum = self.metrics.sync()
         self.checkpoints.save(self.progress)
         self._publish(state, reason)
 

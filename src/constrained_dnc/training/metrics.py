@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -26,7 +27,9 @@ class MetricsFile:
     Those before it are kept, damaged or not: `warn` is told what is wrong with them.
     """
 
-    def __init__(self, path: Path, num_bytes: int, warn: Callable[[str], None]):
+    def __init__(
+        self, path: Path, num_bytes: int, checksum: str | None, warn: Callable[[str], None]
+    ):
         self._path = path
         try:
             self._file = open_in_place(path)
@@ -36,9 +39,8 @@ class MetricsFile:
             self._file.truncate(len(whole))
         except OSError as error:
             raise RunProblem(f"{path} cannot be written: {reason_of(error)}") from error
-        if len(whole) < num_bytes:
-            warn(f"{path} has lost {num_bytes - len(whole)} of {num_bytes} bytes; the rest is kept")
-        warn_of_damaged(path, parse_lines(whole)[1], warn)
+        self._digest = hashlib.sha256(whole)
+        warn_of_damage(path, content, num_bytes, checksum, warn)
 
     def __enter__(self) -> MetricsFile:
         return self
@@ -56,16 +58,17 @@ class MetricsFile:
         text = json.dumps({name: _finite_or_none(value) for name, value in line.items()})
         content = text.encode() + b"\n"
         try:
+            self._digest.update(content)
             while content:
                 content = content[self._file.write(content) :]
         except OSError as error:
             raise RunProblem(f"{self._path} cannot be written: {reason_of(error)}") from error
 
-    def sync(self) -> int:
-        """Bring all lines to the disk; their number of bytes."""
+    def sync(self) -> tuple[int, str]:
+        """Bring all lines to the disk; their number of bytes and their checksum."""
         try:
             os.fsync(self._file.fileno())
-            return self._file.seek(0, os.SEEK_END)
+            return self._file.seek(0, os.SEEK_END), self._digest.hexdigest()
         except OSError as error:
             raise RunProblem(f"{self._path} cannot be written: {reason_of(error)}") from error
 
@@ -97,8 +100,20 @@ def _parse_line(text: bytes) -> dict[str, Any] | None:
     return line if all(type(v) in (int, float, type(None)) for v in values) else None
 
 
-def warn_of_damaged(path: Path, damaged: list[int], warn: Callable[[str], None]) -> None:
-    """Say which lines of a metrics file are damaged, if any."""
+def warn_of_damage(
+    path: Path,
+    content: bytes,
+    num_bytes: int,
+    checksum: str | None,
+    warn: Callable[[str], None],
+) -> None:
+    """Say what of a metrics file is lost or damaged, if anything; no checksum, no check."""
+    whole = content[: content.rfind(b"\n") + 1]
+    damaged = parse_lines(whole)[1]
+    if len(whole) < num_bytes:
+        warn(f"{path} has lost {num_bytes - len(whole)} of {num_bytes} bytes; the rest is kept")
+    elif not damaged and checksum not in (None, hashlib.sha256(content[:num_bytes]).hexdigest()):
+        warn(f"{path} is damaged: its checksum does not fit, some value was changed")
     if damaged:
         shown = ", ".join(map(str, damaged[:MAX_SHOWN]))
         more = f" and {len(damaged) - MAX_SHOWN} more" if len(damaged) > MAX_SHOWN else ""

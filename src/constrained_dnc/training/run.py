@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import json
 import math
 import platform
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -16,12 +19,20 @@ import jax
 
 from constrained_dnc import zoo
 from constrained_dnc.config import Config
-from constrained_dnc.errors import LARGEST_SIZE, BadSetting, RunProblem, one_of
+from constrained_dnc.cores import MAX_THREADS
+from constrained_dnc.errors import (
+    LARGEST_SIZE,
+    BadSetting,
+    RunProblem,
+    one_of,
+    require_whole,
+)
 from constrained_dnc.model import fused
 from constrained_dnc.model.build import build_dnc
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.tasks.registry import get_task
 from constrained_dnc.tasks.task import AbstractTask
+from constrained_dnc.training.checkpoint import different_fields, newest_values
 from constrained_dnc.training.files import (
     fill_leaves,
     is_locked,
@@ -32,7 +43,7 @@ from constrained_dnc.training.files import (
     write_json,
     write_tensors,
 )
-from constrained_dnc.training.metrics import parse_lines, warn_of_damaged
+from constrained_dnc.training.metrics import parse_lines, warn_of_damage
 from constrained_dnc.training.observer import logger
 from constrained_dnc.training.selection import RULES
 
@@ -52,6 +63,7 @@ PACKAGES = ("constrained-dnc", "jax", "jaxlib", "equinox", "optax", "numpy", "sc
 
 Rule = Literal["unseen", "seen", "score"]
 State = Literal["training", "finished", "stopped", "diverged", "failed", "interrupted"]
+ENDED = ("finished", "stopped", "diverged")
 
 
 @dataclass(frozen=True)
@@ -99,13 +111,32 @@ class Run:
             return dataclasses.replace(status, state="interrupted", reason="the process is gone")
         return status
 
+    def checked_status(self) -> Status:
+        """The status, with the counts of the checkpoint: that one has a checksum."""
+        status, about = self.status, newest_values(self.folder)
+        if about is None:
+            if not self.is_pretrained:
+                logger.warning("%s has no checkpoint: nothing vouches for its status", self.folder)
+            return status
+        iteration, skipped = about["iteration"], about["skipped_updates"]
+        if status.state == "failed":  # it may have come further than its checkpoint
+            return status
+        if status.state in ENDED and status.iteration != iteration:
+            raise RunProblem(
+                f"{self.folder / STATUS} is of iteration {status.iteration}, the newest whole "
+                f"checkpoint of iteration {iteration}; `cdnc train` with the same settings mends it"
+            )
+        return dataclasses.replace(status, iteration=iteration, skipped_updates=skipped)
+
     @property
     def metrics(self) -> list[dict[str, Any]]:
         """The lines of metrics.jsonl; damaged ones and a torn last one are left out."""
         path = self.folder / METRICS
-        lines, damaged = parse_lines(read_file(path))
-        warn_of_damaged(path, damaged, logger.warning)
-        return lines
+        about = newest_values(self.folder) or {}
+        content = read_file(path)
+        covered, checksum = about.get("metrics_bytes", 0), about.get("metrics_checksum")
+        warn_of_damage(path, content, covered, checksum, logger.warning)
+        return parse_lines(content)[0]
 
     @property
     def model(self) -> DNC:
@@ -193,12 +224,37 @@ def load_run(folder: str | Path) -> Run:
     folder = zoo.find(folder).folder if zoo.is_name(folder) else Path(folder)
     if not (folder / CONFIG).is_file():
         raise BadSetting("run", str(folder), f"a run directory, with a {CONFIG}")
-    stored = read_json(folder / CONFIG)
+    path = folder / CONFIG
+    stored = read_json(path)
     try:
-        config = Config.from_dict(stored["config"])
-        return Run(folder, config, stored["backend"], stored["threads"])
+        run = Run(folder, Config.from_dict(stored["config"]), stored["backend"], stored["threads"])
+        require_whole("threads", run.threads, 1, MAX_THREADS)
     except KeyError as error:
-        raise RunProblem(f"{folder / CONFIG} cannot be read: {error} is missing") from error
+        raise RunProblem(f"{path} cannot be read: {error} is missing") from error
+    except (BadSetting, RecursionError) as error:
+        raise RunProblem(f"{path} cannot be read: {error}") from error
+    _refuse_changed_config(run, stored)
+    return run
+
+
+def _refuse_changed_config(run: Run, stored: dict[str, Any]) -> None:
+    """A run is what it was when it began; a checkpoint knows in which field it no longer is."""
+    checksum = stored.get("checksum", _checksum(stored))  # absent in files of earlier versions
+    if stored.get("run_id") == run.config.run_id and checksum == _checksum(stored):
+        return
+    reason = "its checksum does not fit"
+    with suppress(RunProblem):
+        about = newest_values(run.folder) or {"config": dataclasses.asdict(run.config)}
+        computed_by = {"backend": run.backend, "threads": run.threads}
+        if fields := different_fields(run.config, computed_by, about):
+            reason = f"{', '.join(fields)} (there and in the checkpoint)"
+    raise RunProblem(f"{run.folder / CONFIG} was changed after the run began: {reason}")
+
+
+def _checksum(stored: dict[str, Any]) -> str:
+    """Of all that config.json says, but for the checksum itself."""
+    values = {name: value for name, value in stored.items() if name != "checksum"}
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
 def load_pretrained(task: str, approach: str) -> tuple[DNC, AbstractTask]:
@@ -222,22 +278,21 @@ def load_model(config: Config, tensors: Any, prefix: str) -> DNC:
 
 def write_config(folder: Path, config: Config, backend: str, threads: int) -> None:
     """Say what the run is made from: no times, so that equal runs have equal files."""
-    write_json(
-        folder / CONFIG,
-        {
-            "run_id": config.run_id,
-            "config": dataclasses.asdict(config),
-            "backend": backend,
-            "threads": threads,
-            **surroundings(),
-        },
-    )
+    stored = {
+        "run_id": config.run_id,
+        "config": dataclasses.asdict(config),
+        "backend": backend,
+        "threads": threads,
+        **surroundings(),
+    }
+    write_json(folder / CONFIG, {**stored, "checksum": _checksum(stored)})
 
 
 def replace_config(folder: Path, config: Config) -> None:
     """Change what the run is made from, but not the surroundings it began in."""
     changed = {"run_id": config.run_id, "config": dataclasses.asdict(config)}
-    write_json(folder / CONFIG, read_json(folder / CONFIG) | changed)
+    stored = read_json(folder / CONFIG) | changed
+    write_json(folder / CONFIG, {**stored, "checksum": _checksum(stored)})
 
 
 def surroundings() -> dict[str, Any]:
