@@ -37,10 +37,13 @@ def content_weights(
     memory: Float[Array, "slots word"],
     keys: Float[Array, "heads word"],
     strengths: Float[Array, "heads"],
+    exists: Bool[Array, "slots"] | None = None,
 ) -> Float[Array, "heads slots"]:
-    """C(M, k, beta): where the memory resembles each key."""
-    similarity = cosine_similarity(keys, memory)
-    return softmax_over_slots(strengths[:, None] * similarity)
+    """C(M, k, beta): where the memory resembles each key; of a growing memory, what exists."""
+    scores = strengths[:, None] * cosine_similarity(keys, memory)
+    if exists is not None:
+        scores = jnp.where(exists, scores, -jnp.inf)
+    return softmax_over_slots(scores)
 
 
 def content_weights_of_used_slots(

@@ -19,9 +19,10 @@ import numpy as np
 
 from constrained_dnc.approaches import Regularisation
 from constrained_dnc.cores import available_cores
-from constrained_dnc.errors import BadSetting, one_of, require_whole
+from constrained_dnc.errors import BadSetting, RunProblem, one_of, require_whole
 from constrained_dnc.model import fused
 from constrained_dnc.model.dnc import DNC, Unrolled
+from constrained_dnc.model.growing import Growing
 from constrained_dnc.model.losses import Answered, LossKind, task_loss, total_loss
 from constrained_dnc.shapes import Array, Float
 
@@ -51,8 +52,10 @@ class AbstractBackend(abc.ABC):
         """The loss of a batch, its parts by name, and its gradient in the shape of the model."""
 
     @abc.abstractmethod
-    def forward(self, model: DNC, inputs: Any, memory_size: int | None = None) -> Unrolled:
-        """Outputs and cell states, without a gradient, for any memory size."""
+    def forward(
+        self, model: DNC, inputs: Any, memory_size: int | Growing | None = None
+    ) -> Unrolled:
+        """Outputs and cell states, without a gradient, for any memory size or a growing one."""
 
     @abc.abstractmethod
     def weights(self, model: DNC, inputs: Any) -> tuple[Any, Any]:
@@ -98,7 +101,11 @@ class PureBackend(AbstractBackend):
         )
         return loss, parts, gradient
 
-    def forward(self, model: DNC, inputs: Any, memory_size: int | None = None) -> Unrolled:
+    def forward(
+        self, model: DNC, inputs: Any, memory_size: int | Growing | None = None
+    ) -> Unrolled:
+        if isinstance(memory_size, Growing):
+            return _grown(model, inputs, memory_size)
         size = self.memory_size if memory_size is None else memory_size
         model.check_run(inputs, size)
         steps = len(inputs)
@@ -136,7 +143,11 @@ class FusedBackend(AbstractBackend):
         )
         return loss, parts, self._unroll.backward(*cotangents)
 
-    def forward(self, model: DNC, inputs: Any, memory_size: int | None = None) -> Unrolled:
+    def forward(
+        self, model: DNC, inputs: Any, memory_size: int | Growing | None = None
+    ) -> Unrolled:
+        if isinstance(memory_size, Growing):
+            return _grown(model, inputs, memory_size)
         size = self.memory_size if memory_size is None else memory_size
         run = self._unroll.forward(model, inputs, size)
         return Unrolled(jnp.asarray(run.outputs), jnp.asarray(run.cell_states), None)
@@ -225,8 +236,18 @@ def _pure_value_and_grad(
 
 
 @eqx.filter_jit
-def _pure_forward(model: DNC, inputs: Any, memory_size: int) -> Unrolled:
+def _pure_forward(model: DNC, inputs: Any, memory_size: int | Growing) -> Unrolled:
     unrolled = model.unroll(inputs, memory_size)
+    return Unrolled(unrolled.outputs, unrolled.cell_states, None)
+
+
+def _grown(model: DNC, inputs: Any, growing: Growing) -> Unrolled:
+    """A run with a growing memory; one that needs more than its limit is refused."""
+    try:
+        unrolled = _pure_forward(model, inputs, growing)
+        unrolled.outputs.block_until_ready()
+    except eqx.EquinoxRuntimeError as error:
+        raise RunProblem(growing.refusal) from error
     return Unrolled(unrolled.outputs, unrolled.cell_states, None)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -10,6 +11,7 @@ import jax.numpy as jnp
 
 from constrained_dnc.errors import BadSetting, require_whole
 from constrained_dnc.model.controllers import AbstractController, State, lecun_normal
+from constrained_dnc.model.growing import Growing
 from constrained_dnc.model.memory import (
     Interface,
     MemoryState,
@@ -102,18 +104,21 @@ class DNC(eqx.Module):
     def output_size(self) -> int:
         return self.output_bias.shape[-1]
 
-    def initial_state(self, memory_size: int | None = None) -> DNCState:
-        """The state of one sample before its first step."""
+    def initial_state(
+        self, memory_size: int | None = None, growing: Growing | None = None
+    ) -> DNCState:
+        """The state of one sample before its first step; a growing one has room for so many."""
         dtype = self.interface_bias.dtype
-        slots = self.memory_size if memory_size is None else memory_size
+        size = self.memory_size if memory_size is None else memory_size
+        slots = None if growing is None else growing.start
         return DNCState(
             controller=self.controller.initial_state(),
-            memory=empty_memory(slots, self.word_size, self.num_reads, dtype),
+            memory=empty_memory(size, self.word_size, self.num_reads, dtype, slots),
             reads=jnp.zeros((self.num_reads, self.word_size), dtype),
         )
 
     def step(
-        self, inputs: Float[Array, "inputs"], state: DNCState
+        self, inputs: Float[Array, "inputs"], state: DNCState, growing: Growing | None = None
     ) -> tuple[Float[Array, "outputs"], DNCState, Internals]:
         """One step of one sample."""
         chi = jnp.concatenate([inputs, state.reads.ravel()])
@@ -124,7 +129,7 @@ class DNC(eqx.Module):
         interface = split_interface(
             self.interface_weight @ hidden + self.interface_bias, self.num_reads, self.word_size
         )
-        memory, reads = access(state.memory, interface, self.lookup)
+        memory, reads = access(state.memory, interface, self.lookup, growing)
         outputs = self._clip(
             self.output_weight @ hidden + self.readout_weight @ reads.ravel() + self.output_bias
         )
@@ -141,33 +146,43 @@ class DNC(eqx.Module):
     def unroll(
         self,
         inputs: Float[AnyArray, "time batch inputs"],
-        memory_size: int | None = None,
+        memory_size: int | Growing | None = None,
         *,
         state: DNCState | None = None,
         internals: bool = False,
     ) -> Unrolled:
         """Run a batch of sequences from empty memories, or on from the `state` of another run.
 
+        A growing memory has room for what the steps can need; `MemoryState.slots` says how many
+        slots each sample has.
+
         With `internals` every step's gates, weights, usage, memory, link and cell states come
         back too: time * batch * memory_size**2 numbers for the link alone.
         """
+        growing = memory_size if isinstance(memory_size, Growing) else None
         if state is not None:
             self._check_state(state, inputs, memory_size)
-            memory_size = state.memory.usage.shape[-1]
-        elif memory_size is None:
-            memory_size = self.memory_size
-        self.check_run(inputs, memory_size)
+            size = state.memory.usage.shape[-1]
+        elif isinstance(memory_size, Growing):
+            size = memory_size.capacity(len(inputs))
+        else:
+            size = self.memory_size if memory_size is None else memory_size
+        self.check_run(inputs, size)
         inputs = jnp.asarray(inputs)
         start = state or jax.tree.map(
             lambda leaf: jnp.broadcast_to(leaf, (inputs.shape[1], *leaf.shape)),
-            self.initial_state(memory_size),
+            self.initial_state(size, growing),
         )
 
         def body(state: DNCState, inputs: Float[Array, "batch inputs"]) -> tuple[DNCState, Any]:
-            outputs, state, inside = jax.vmap(self.step)(inputs, state)
+            step = partial(self.step, growing=growing)
+            outputs, state, inside = jax.vmap(step)(inputs, state)
             return state, (outputs, inside.cell_state, inside if internals else None)
 
         end, (outputs, cell_states, inside) = jax.lax.scan(body, start, inputs)
+        if growing is not None:
+            assert end.memory.slots is not None
+            outputs = eqx.error_if(outputs, end.memory.slots > size, growing.refusal)
         return Unrolled(outputs, cell_states, inside, end)
 
     def check_run(self, inputs: Any, memory_size: Any) -> None:
@@ -182,9 +197,11 @@ class DNC(eqx.Module):
         if dtype != expected:
             raise BadSetting("the dtype of inputs", str(dtype), f"{expected}, as the parameters")
 
-    def _check_state(self, state: DNCState, inputs: Any, memory_size: int | None) -> None:
+    def _check_state(self, state: DNCState, inputs: Any, memory_size: int | Growing | None) -> None:
         """Refuse a state that is not of this model, this batch and this memory size."""
         slots = state.memory.usage.shape[-1]
+        if isinstance(memory_size, Growing):
+            raise BadSetting("memory_size", memory_size, "a number of slots when a state is given")
         if memory_size not in (None, slots):
             raise BadSetting("memory_size", memory_size, f"None or {slots}, as the state has it")
         batch = tuple(jnp.shape(inputs)[1:2])

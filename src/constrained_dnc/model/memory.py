@@ -22,7 +22,8 @@ from constrained_dnc.model.addressing import (
     usage_after_step,
     usage_after_write,
 )
-from constrained_dnc.shapes import Array, Float
+from constrained_dnc.model.growing import Growing, slots_after_growth, slots_there
+from constrained_dnc.shapes import Array, Bool, Float, Int
 
 
 class MemoryState(eqx.Module):
@@ -34,6 +35,7 @@ class MemoryState(eqx.Module):
     precedence: Float[Array, "*batch slots"]  # p
     write_weights: Float[Array, "*batch slots"]  # w^w
     read_weights: Float[Array, "*batch reads slots"]  # w^r
+    slots: Int[Array, "*batch"] | None = None  # that exist, of a growing memory
 
 
 class Interface(eqx.Module):
@@ -91,29 +93,40 @@ def split_interface(vector: Float[Array, "interface"], num_reads: int, word_size
     )
 
 
-def empty_memory(memory_size: int, word_size: int, num_reads: int, dtype: DTypeLike) -> MemoryState:
-    """The memory before the first step: all zero."""
-    slots = jnp.zeros(memory_size, dtype)
+def empty_memory(
+    memory_size: int, word_size: int, num_reads: int, dtype: DTypeLike, slots: int | None = None
+) -> MemoryState:
+    """The memory before the first step: all zero; of a growing one, `slots` exist."""
+    zeros = jnp.zeros(memory_size, dtype)
     return MemoryState(
         memory=jnp.zeros((memory_size, word_size), dtype),
-        usage=slots,
+        usage=zeros,
         link=jnp.zeros((memory_size, memory_size), dtype),
-        precedence=slots,
-        write_weights=slots,
+        precedence=zeros,
+        write_weights=zeros,
         read_weights=jnp.zeros((num_reads, memory_size), dtype),
+        slots=None if slots is None else jnp.asarray(slots, jnp.int32),
     )
 
 
 def access(
-    state: MemoryState, interface: Interface, lookup: str = "every-slot"
+    state: MemoryState,
+    interface: Interface,
+    lookup: str = "every-slot",
+    growing: Growing | None = None,
 ) -> tuple[MemoryState, Float[Array, "reads word"]]:
     """Write to the memory, then read from it: the new state and one read vector per head."""
     usage = usage_after_step(
         state.usage, state.write_weights, state.read_weights, interface.free_gates
     )
-    find = partial(_find, lookup=lookup)
+    slots, exists = None, None
+    if growing is not None:
+        assert state.slots is not None
+        slots = slots_after_growth(state.slots, usage, growing)
+        exists = slots_there(slots, usage.shape[-1])
+    find = partial(_find, lookup=lookup, exists=exists)
     found = find(state.memory, usage, interface.write_key[None, :], interface.write_strength[None])
-    write_weights = _write_weights(usage, found[0], interface)
+    write_weights = _write_weights(usage, found[0], interface, exists)
     memory = _write(state.memory, write_weights, interface)
     link = link_after_write(state.link, state.precedence, write_weights)
     precedence = precedence_after_write(state.precedence, write_weights)
@@ -121,7 +134,7 @@ def access(
     found = find(memory, used, interface.read_keys, interface.read_strengths)
     read_weights = _read_weights(found, link, state.read_weights, interface)
     reads = read_weights @ memory  # r = M^T w^r
-    return MemoryState(memory, usage, link, precedence, write_weights, read_weights), reads
+    return MemoryState(memory, usage, link, precedence, write_weights, read_weights, slots), reads
 
 
 def _find(
@@ -130,19 +143,25 @@ def _find(
     keys: Float[Array, "heads word"],
     strengths: Float[Array, "heads"],
     lookup: str,
+    exists: Bool[Array, "slots"] | None,
 ) -> Float[Array, "heads slots"]:
-    """c: look-up by content in every slot or in those that are used."""
+    """c: look-up by content in every slot that exists or in those that are used."""
     if lookup == "used-slots":
         return content_weights_of_used_slots(memory, keys, strengths, usage)
-    return content_weights(memory, keys, strengths)
+    return content_weights(memory, keys, strengths, exists)
 
 
 def _write_weights(
-    usage: Float[Array, "slots"], content: Float[Array, "slots"], interface: Interface
+    usage: Float[Array, "slots"],
+    content: Float[Array, "slots"],
+    interface: Interface,
+    exists: Bool[Array, "slots"] | None,
 ) -> Float[Array, "slots"]:
     """w^w = g^w (g^a a + (1 - g^a) c^w), looked up in the memory before the write."""
     gate = interface.allocation_gate
-    return interface.write_gate * (gate * allocation_weights(usage) + (1 - gate) * content)
+    # a slot that is not there has nothing to allocate, like one that is fully used
+    allocation = allocation_weights(usage if exists is None else jnp.where(exists, usage, 1))
+    return interface.write_gate * (gate * allocation + (1 - gate) * content)
 
 
 def _write(
