@@ -27,7 +27,15 @@ from constrained_dnc.model.memory import interface_parts
 
 VECTORS = Path(__file__).parents[1] / "data" / "dnc_lstm_forward_backward.npz"
 SOURCES = Path(__file__).parents[2] / "src" / "constrained_dnc" / "model" / "fused"
-NETWORKS = ["stateful-baseline", "stateless-baseline", "compr", "peephole", "lstm-compr"]
+NETWORKS = [
+    "stateful-baseline",
+    "stateless-baseline",
+    "compr",
+    "peephole",
+    "lstm-compr",
+    "stateful-baseline+used",
+    "compr+reg+used",
+]
 ODD = ModelConfig(memory_size=13, word_size=5, num_reads=3, hidden_size=9)
 
 compiled = pytest.mark.skipif(
@@ -145,6 +153,7 @@ def with_biases(dnc: DNC, **biases: float) -> DNC:
         ("peephole", 0.3, 1.5),
         ("compr", None, 0.0),
         ("stateless-baseline", 0.3, 0.0),
+        ("compr+reg+used", 0.3, 0.0),
     ],
 )
 def test_agrees_with_the_pure_model(approach, clip_value, forget_bias):
@@ -176,9 +185,10 @@ SITUATIONS = {
 
 
 @compiled
+@pytest.mark.parametrize("approach", ["stateful-baseline", "stateful-baseline+used"])
 @pytest.mark.parametrize("situation", SITUATIONS)
-def test_agrees_at_the_edges(situation):
-    dnc = with_biases(small_dnc("stateful-baseline", ODD, scale=0.5), **SITUATIONS[situation])
+def test_agrees_at_the_edges(situation, approach):
+    dnc = with_biases(small_dnc(approach, ODD, scale=0.5), **SITUATIONS[situation])
     assert_agrees(dnc, random_inputs(6, 3), 13)
 
 
@@ -241,9 +251,10 @@ def test_agrees_with_the_reference_vectors():
 
 
 @compiled
+@pytest.mark.parametrize("approach", ["stateful-baseline", "stateful-baseline+used"])
 @pytest.mark.parametrize("simd", fused.simd_levels())
-def test_every_instruction_set_agrees(simd):
-    dnc, inputs = small_dnc("stateful-baseline", ODD, scale=0.5), random_inputs(6, 25)
+def test_every_instruction_set_agrees(simd, approach):
+    dnc, inputs = small_dnc(approach, ODD, scale=0.5), random_inputs(6, 25)
     assert fused.FusedUnroll(simd=simd).simd == simd
     assert_agrees(dnc, inputs, 13, simd=simd)
 
@@ -278,6 +289,29 @@ def test_keeping_and_logging_change_nothing():
     inside = dnc.unroll(inputs, 13, internals=True).internals.memory
     np.testing.assert_allclose(logged.read_weights, inside.read_weights, atol=1e-5)
     np.testing.assert_allclose(logged.write_weights, inside.write_weights, atol=1e-5)
+
+
+@compiled
+@pytest.mark.parametrize("simd", fused.simd_levels())
+@pytest.mark.parametrize("memory_size", [1, 7, 16, 50, 130, 400])
+def test_visiting_only_touched_slots_changes_no_bit(memory_size, simd):
+    """A forward that keeps everything visits all slots, one that does not the touched ones."""
+    dnc = small_dnc("stateful-baseline+used", ODD)
+    kernel = fused.FusedUnroll(2, simd)
+    for inputs in (random_inputs(1, 3), random_inputs(45, 3, scale=2.0)):
+        every = kernel.forward(dnc, inputs, memory_size, keep=True, weights=True)
+        touched = kernel.forward(dnc, inputs, memory_size, weights=True)
+        assert all(np.array_equal(a, b) for a, b in zip(every, touched, strict=True))
+    if memory_size == 400:
+        used = np.any(every.write_weights != 0, axis=0)
+        assert 45 < used.sum(-1).max() < 300, "the test has become too easy"
+
+
+@compiled
+def test_memory_that_is_not_touched_is_not_reserved():
+    kernel = fused.FusedUnroll()
+    kernel.forward(small_dnc("compr+reg+used"), random_inputs(5, 4), 100_000)
+    assert kernel.workspace_bytes < 20e6
 
 
 @compiled

@@ -187,8 +187,6 @@ def _obstacle(model: DNC) -> str | None:
     """What keeps `fused` from computing this model; None when nothing does."""
     if not fused.supports(model):
         return f"{type(model.controller).__name__} is a controller of your own"
-    if model.lookup != "every-slot":
-        return f"fused does not know the look-up {model.lookup!r}"
     if model.interface_bias.dtype != np.float32:
         return f"the parameters are {model.interface_bias.dtype}, and fused computes in float32"
     if jax.default_backend() != "cpu":

@@ -11,6 +11,7 @@ class Settings:
         compression: bool,
         forget_bias: float,
         clip_value: float | None = None,
+        used_slots: bool = False,
     ) -> None: ...
 
 class Kernel:

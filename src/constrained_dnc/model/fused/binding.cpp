@@ -103,6 +103,7 @@ struct Settings {
   bool compression;
   float forget_bias;
   std::optional<float> clip_value;
+  bool used_slots;
 };
 
 class Kernel {
@@ -129,7 +130,7 @@ class Kernel {
     std::optional<Fresh> read, write;
     if (weights) read = fresh({T, B, R, N}), write = fresh({T, B, N});
     Results results{outputs.data(), cell_states.data(), read ? read->data() : nullptr,
-                    write ? write->data() : nullptr};
+                    write ? write->data() : nullptr, nullptr};
     {
       nb::gil_scoped_release release;
       workspace_.forward(shape, values, x, results);
@@ -189,6 +190,7 @@ class Kernel {
     s.forget_bias = settings.forget_bias;
     s.clip = settings.clip_value.value_or(INFINITY);
     s.keep = keep;
+    s.used_slots = settings.used_slots;
     s.steps = whole("time", x.shape(0));
     s.batch = whole("batch", x.shape(1));
     s.inputs = whole("inputs", x.shape(2));
@@ -209,9 +211,9 @@ class Kernel {
 NB_MODULE(_kernel, m) {
   m.doc() = "The DNC over all steps and its gradient, for float32 arrays in the CPU's memory.";
   nb::class_<Settings>(m, "Settings", "What the parameters alone do not say.")
-      .def(nb::init<std::string, int, int, bool, float, std::optional<float>>(), "controller"_a,
-           "word_size"_a, "num_reads"_a, "compression"_a, "forget_bias"_a,
-           "clip_value"_a = nb::none());
+      .def(nb::init<std::string, int, int, bool, float, std::optional<float>, bool>(),
+           "controller"_a, "word_size"_a, "num_reads"_a, "compression"_a, "forget_bias"_a,
+           "clip_value"_a = nb::none(), "used_slots"_a = false);
   nb::class_<Kernel>(m, "Kernel", "A reusable workspace and the threads that work in it.")
       .def(nb::init<int, std::optional<std::string>>(), "threads"_a, "simd"_a = nb::none())
       .def("forward", &Kernel::forward, "settings"_a, "parameters"_a, "inputs"_a, "memory_size"_a,

@@ -17,6 +17,10 @@ enum Parameter {
   interface_weight, interface_bias, output_weight, readout_weight, output_bias, parameter_count
 };
 
+// Slots that one write can touch for the first time: allocation brushes the free slots behind the
+// first with 1e-6, 1e-12 and so on, until there is no smaller float.
+constexpr int brushed = 8;
+
 struct Shape {
   int steps, batch, inputs, outputs, hidden, slots, word, heads;
   Controller controller;
@@ -24,11 +28,26 @@ struct Shape {
   float forget_bias, clip;  // clip is infinite when there is none
   bool keep;                // everything that the gradient needs
   int segment;              // steps between two kept links
+  bool used_slots;          // look-up over used slots
+  int start;                // slots of a growing memory at first; 0: all `slots`, always
+  float free_capacity;      // with less than this a growing memory grows, up to `slots`
 
   CDNC_INLINE int reads() const { return heads * word; }
   CDNC_INLINE int state() const { return controller == Controller::feed_forward ? 0 : hidden; }
   CDNC_INLINE int control() const { return inputs + reads() + state(); }  // [x ; reads ; h or c]
   CDNC_INLINE int gates() const { return (controller == Controller::feed_forward ? 3 : 4) * hidden; }
+  // Without `keep` only slots that were touched need to be visited.
+  CDNC_INLINE bool resizes() const { return start > 0 || (used_slots && !keep); }
+  // The most slots that can be visited. A step adds at most 1 to the sum of the usages.
+  CDNC_INLINE int room() const {
+    double most = slots;
+    if (start) {
+      const double bound = double(free_capacity) + steps + 2;
+      most = bound < slots ? (bound > start ? bound : start) : slots;
+    }
+    if (used_slots && !keep && double(brushed) * steps < most) most = double(brushed) * steps;
+    return int(most);
+  }
   CDNC_INLINE int links() const { return keep ? (steps - 1) / segment : 0; }
 };
 
@@ -65,6 +84,7 @@ struct Interface {
 // otherwise the ones that the next step needs hold two, the rest one.
 struct Group {
   int first, samples;
+  int* extents;  // of a memory whose size changes, see `Extent`
   float *control, *gates, *carry, *cell, *squashed, *hidden, *interface, *output, *record, *link,
       *kept_links;
 };
@@ -78,6 +98,7 @@ struct Scratch {
 
 struct Results {
   float *outputs, *cell_states, *read_weights, *write_weights;  // the last two may be null
+  int* slots;  // of a growing memory, [time][sample]; where they pass the limit, the rest is not set
 };
 
 struct Job {
@@ -102,18 +123,21 @@ struct Level {
 
 constexpr int panel_vectors = 2;  // of columns that stand together in a packed weight
 
+// Rows over slots that a step leaves behind, see `Record`.
+CDNC_INLINE int record_rows(int heads, int words) { return 8 + 3 * heads + words; }
+
 // Sizes in floats; rows over slots are padded to whole vectors, and so is the number of rows.
 struct Layout {
   int slots, word;  // padded
   size_t record, link, scratch, d_access;
   CDNC_INLINE Layout(const Shape& s, int lanes) {
-    slots = round_up(s.slots, lanes);
+    slots = round_up(s.room(), lanes);
     word = round_up(s.word, lanes);
     size_t row = slots;
-    record = row * (8 + 3 * s.heads + word);
+    record = row * record_rows(s.heads, word);
     link = row * row;
     const size_t partial = size_t(slots > 2 * s.word ? slots : 2 * s.word) * lanes;
-    scratch = row * (7 + 7 * s.heads) + partial + 3 * size_t(word);
+    scratch = row * (9 + 7 * s.heads) + partial + 3 * size_t(word);
     d_access = row * (2 + s.heads + s.word);
   }
 };

@@ -138,8 +138,6 @@ def _settings(dnc: DNC) -> _kernel.Settings:
     controller = dnc.controller
     if not supports(dnc):
         raise BadSetting("backend", "fused", "pure, for a controller of your own")
-    if dnc.lookup != "every-slot":
-        raise BadSetting("backend", "fused", f"pure, for the look-up {dnc.lookup!r}")
     return _kernel.Settings(
         _NAMES[type(controller)],
         dnc.word_size,
@@ -147,6 +145,7 @@ def _settings(dnc: DNC) -> _kernel.Settings:
         getattr(controller, "compression", False),
         getattr(controller, "forget_bias", 0.0),
         dnc.clip_value,
+        dnc.lookup == "used-slots",
     )
 
 

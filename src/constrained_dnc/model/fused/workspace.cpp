@@ -110,6 +110,7 @@ Group cut_group(Cut& cut, const Shape& s, const Layout& layout, int samples) {
   g.hidden = cut(steps * b * stride(s.hidden));
   g.interface = cut(steps * b * Interface(s).row);
   g.output = cut(steps * b * s.outputs);
+  if (s.resizes()) g.extents = reinterpret_cast<int*>(cut(b * 3));
   g.record = cut(states * b * layout.record);
   g.kept_links = cut(s.links() * b * layout.link);
   return g;
