@@ -25,9 +25,12 @@ def start(study: Path, *options: str) -> subprocess.Popen:
 
 
 def finish(process: subprocess.Popen, timeout: float = 300) -> tuple[int, str, str]:
-    """Exit code, output and errors."""
-    output, errors = process.communicate(timeout=timeout)
-    return process.returncode, output, errors
+    """Exit code, results and what was told on the way: no complaint of a library among it."""
+    output, told = process.communicate(timeout=timeout)
+    assert not re.search(
+        "Traceback|Error:|Warning|distributed", told.replace("OSError: no data", "")
+    )
+    return process.returncode, output, told
 
 
 def results(study: Path) -> dict:

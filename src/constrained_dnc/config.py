@@ -24,7 +24,7 @@ from constrained_dnc.errors import (
     require_whole,
 )
 from constrained_dnc.model.config import ModelConfig
-from constrained_dnc.tasks.registry import task_names
+from constrained_dnc.tasks.registry import require_task_name, task_names
 
 BELOW_ONE = 0.9999999
 """float32 takes what is closer to 1 for 1."""
@@ -183,12 +183,12 @@ def _as_text(values: Mapping[str, Any]) -> str:
 
 
 def parse_lengths(text: str, setting: str = "lengths") -> tuple[int, ...]:
-    """Lengths from text: single ones and ranges, optionally with a step.
+    """Lengths, or memory sizes, from text: single ones and ranges, optionally with a step.
 
     >>> parse_lengths("2,5..20:5")
     (2, 5, 10, 15, 20)
     """
-    accepted = f"lengths from 1 to {LONGEST} in ascending order, such as 2..100 or 2,5..50:5"
+    accepted = f"whole numbers from 1 to {LONGEST}, ascending, such as 2..100 or 2,5..50:5"
     lengths: list[int] = []
     try:
         for part in text.split(","):
@@ -256,6 +256,7 @@ def make_config(
         raise BadSetting("preset", preset, one_of(PRESETS))
     if isinstance(approach, str):
         approach = get_approach(approach)
+    require_task_name(task)
     return Config(task, approach, seed, *PRESETS[preset])
 
 

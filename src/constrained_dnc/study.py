@@ -245,6 +245,8 @@ def read_study(path: Path) -> Study:
 def query(path: Path, sql: str) -> pa.Table:
     """The answer to a question in SQL about the view `results` of a study."""
     read_study(path)
+    if not sql.strip():
+        raise BadSetting("sql", sql, "one SQL query over the table results, such as FROM results")
     with _connect(path) as connection:
         try:
             return connection.sql(sql).to_arrow_table()

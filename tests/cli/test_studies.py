@@ -60,7 +60,7 @@ def test_runs_still_in_hand_and_missing_workers_are_told(tmp_path, capsys):
     plan.lock(plan.configs[0]).parent.mkdir()
     with locked(plan.lock(plan.configs[0])):
         _foretell(plan, plan.to_do(), 0)
-    waiting, no_workers = capsys.readouterr().out.splitlines()
+    waiting, no_workers = capsys.readouterr().err.splitlines()
     assert waiting.startswith("waiting for runs that an earlier sweep still has in hand: process ")
     assert waiting.count(f"process {os.getpid()} on ") == 1
     assert no_workers == "the scheduler has no workers yet; runs start as they come"
@@ -74,12 +74,13 @@ def test_a_raising_task_is_given_up_and_the_rest_is_reported(tmp_path):
     )
     study = tmp_path / "study"
     tasks = ["--tasks", f"{tmp_path}/bad.py:Bad", "copy", "--approaches", "compr"]
-    code, output, errors = finish(start(study, *tasks, "--iterations", "10"))
-    assert (code, errors) == (1, "")
-    assert "2 runs, 0 ended, 2 to go" in output
-    assert "the first run cannot be timed (OSError)" in output
-    assert output.count("failed and is tried again: OSError: no data") == 2
-    assert "copy compr trial 0: finished" in output
+    code, output, told = finish(start(study, *tasks, "--iterations", "10"))
+    assert code == 1
+    assert told.startswith("starting workers\n")
+    assert "2 runs, 0 ended, 2 to go" in told
+    assert "the first run cannot be timed (OSError)" in told
+    assert told.count("failed and is tried again: OSError: no data") == 2
+    assert "copy compr trial 0: finished" in told
     last = output.splitlines()[-2:]
     assert last[0] == "failed 3 times: bad compr trial 0: OSError: no data"
     assert last[1].startswith(f"{study}/attempts has the tracebacks")
@@ -92,9 +93,9 @@ def test_interrupted_it_says_how_to_go_on_and_leaves_nobody_behind(tmp_path):
     process = start(tmp_path / "study", "--iterations", "50000")
     wait_for(lambda: owners(tmp_path / "study"))
     os.killpg(process.pid, signal.SIGINT)  # what Ctrl-C does
-    code, output, errors = finish(process, 60)
-    assert (code, errors) == (130, "")
-    assert output.endswith("interrupted; the same command goes on from here\n")
+    code, output, told = finish(process, 60)
+    assert (code, output) == (130, "")
+    assert told.endswith("interrupted; the same command goes on from here\n")
     for worker in owners(tmp_path / "study"):
         with pytest.raises(ProcessLookupError):
             os.kill(worker, 0)
@@ -110,16 +111,43 @@ def test_report_rebuilds_the_page_and_prints_the_table(tmp_path, capsys):
     assert output.endswith(f"report: {study / 'report' / 'index.html'}\n")
 
 
-def test_results_answers_in_a_table_or_as_csv(tmp_path, monkeypatch, capsys):
+def test_results_are_maximum_lengths_or_answers(tmp_path, monkeypatch, capsys):
     request = Request(("sort",), ("reg", "compr"), trials=2, analysis=False, extended=False)
     study = str(write_study(tmp_path, request))
+    monkeypatch.setenv("COLUMNS", "40")
     assert main(["results", study]) == 0
-    assert re.search(r"sort +compr +2 +0\.\d+", capsys.readouterr().out)
-    raw = io.BytesIO()
-    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw))
+    text = capsys.readouterr().out
+    assert "Maximum lengths: ours (paper's)" in text
+    assert re.search(r"sort +\d+ \(\d+\) +\d+ \(\d+\)", text)
+    many = ", ".join(f"'{name}' AS column_{name}" for name in "abcdefghijklmnop")
+    assert main(["results", study, "--sql", f"SELECT repeat('x', 90) AS wide, {many}"]) == 0
+    head, row = capsys.readouterr().out.splitlines()
+    assert head.split() == ["wide", *(f"column_{name}" for name in "abcdefghijklmnop")]
+    assert row.split() == ["x" * 90, *"abcdefghijklmnop"]
+
+
+def test_results_as_csv(tmp_path, monkeypatch):
+    request = Request(("sort",), ("reg", "compr"), trials=2, analysis=False, extended=False)
+    study = str(write_study(tmp_path, request))
+
+    def printed(*options):
+        page = io.TextIOWrapper(io.BytesIO())
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "stdout", page)
+            assert main(["results", study, "--csv", *options]) == 0
+        return page.buffer.getvalue()
+
     sql = "SELECT approach, count(*) AS n FROM results GROUP BY ALL ORDER BY ALL"
-    assert main(["results", study, "--csv", "--sql", sql]) == 0
-    assert raw.getvalue() == b'"approach","n"\n"compr",198\n"reg",198\n'
+    assert printed("--sql", sql) == b'"approach","n"\n"compr",198\n"reg",198\n'
+    assert len(printed().splitlines()) == 1 + 2 * 198
+
+
+@pytest.mark.parametrize("sql", ["", "  ", ";", "-- nothing"])
+def test_an_empty_question_costs_one_sentence(sql, tmp_path, capsys):
+    request = Request(("sort",), ("reg",), trials=1, analysis=False, extended=False)
+    assert main(["results", str(write_study(tmp_path, request)), "--sql", sql]) == 2
+    (sentence,) = capsys.readouterr().err.splitlines()
+    assert re.match("cdnc: sql is .*; accepted: one SQL query", sentence)
 
 
 @pytest.mark.parametrize("command", ["report", "results"])
@@ -134,5 +162,9 @@ def test_frontier_writes_a_picture_and_a_table(tmp_path, capsys):
     assert main(["frontier", str(tmp_path), *options]) == 0
     assert capsys.readouterr().out.endswith(f"frontier: {tmp_path / 'frontier.png'}\n")
     assert (tmp_path / "frontier.parquet").exists()
-    assert main(["frontier", str(tmp_path), "--memory-sizes", "0"]) == 2
-    assert capsys.readouterr().err.startswith("cdnc: memory_sizes is '0'; accepted: ")
+    capsys.readouterr()
+    for sizes in ("0", "x", "", "8,4"):
+        assert main(["frontier", str(tmp_path), "--memory-sizes", sizes]) == 2
+        error = capsys.readouterr().err
+        assert error.startswith(f"cdnc: memory_sizes is '{sizes}'; accepted: whole numbers from 1")
+        assert "length" not in error

@@ -145,6 +145,6 @@ def test_a_damaged_status_is_not_the_end_of_a_sweep(plan, clock):
     (plan.folder / "runs" / plan.configs[0].run_id / "status.json").write_text("[[")
     watcher, page = watch(plan)
     with watcher:
-        clock.now += 21
+        clock[0] += 21
         watcher.look(list(plan.configs))
     assert page.getvalue().splitlines()[-1].endswith("under way: nothing yet")

@@ -70,16 +70,16 @@ def train(arguments: list[str]) -> int:
         evaluation=base.evaluation,
     )
     asked = parse(_Train, arguments, "cdnc train", train.__doc__, default)
-    from constrained_dnc.training.compilation import use_compilation_cache  # noqa: PLC0415 - slow to import
-    from constrained_dnc.training.loop import train as train_run  # noqa: PLC0415
-
     config = Config(
         asked.task, asked.approach, asked.seed, asked.model, asked.training, asked.evaluation
     )
     task_name = get_task(config.task).name
     folder = asked.run_dir or Path("runs", f"{task_name}-{config.approach.name}-{config.seed}")
-    use_compilation_cache()
     with Ticker("iteration") as ticker:
+        from constrained_dnc.training.compilation import use_compilation_cache  # noqa: PLC0415
+        from constrained_dnc.training.loop import train as train_run  # noqa: PLC0415 - slow
+
+        use_compilation_cache()
         run = train_run(
             config, folder, backend=asked.backend, threads=asked.threads, observer=ticker
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import statistics
 import threading
 import time
 from collections import deque
@@ -10,6 +11,8 @@ from types import FrameType
 
 WINDOW = 60.0
 """Seconds that a speed is measured over."""
+STEPS, OUTLIER = 1000, 5
+"""So many steps are looked at; one that takes that many times the median was held up."""
 
 
 class RunningClock:
@@ -69,3 +72,32 @@ class Speed:
             return None
         (then, before), (now, done) = self._looks[0], self._looks[-1]
         return (done - before) / (now - then) if done > before and now > then else None
+
+
+class StepTimes:
+    """How long steps take that are much alike; those that wait for a compilation do not count.
+
+    >>> times = StepTimes()
+    >>> for done, now in enumerate((0.0, 3.0, 3.5, 6.5, 7.0, 7.5)):
+    ...     times.look(now, done)
+    >>> times.seconds_each
+    0.5
+    """
+
+    def __init__(self) -> None:
+        self._last: tuple[float | int, float | int] | None = None
+        self._seconds: deque[float] = deque(maxlen=STEPS)
+
+    def look(self, now: float | int, done: float | int) -> None:
+        """Take in how many steps are done now."""
+        if self._last is not None and done > self._last[1]:
+            self._seconds.append((now - self._last[0]) / (done - self._last[1]))
+        self._last = now, done
+
+    @property
+    def seconds_each(self) -> float | None:
+        """The mean over steps that were not held up; None as long as there is none."""
+        if not self._seconds:
+            return None
+        most = OUTLIER * statistics.median(self._seconds)
+        return statistics.fmean(took for took in self._seconds if took <= most) or None

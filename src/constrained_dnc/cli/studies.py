@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Literal, SupportsFloat
 
 import pyarrow as pa
 import tyro
-from rich.console import Console
 from rich.table import Table
 
 from constrained_dnc.cli.parsing import parse
-from constrained_dnc.cli.progress import Ticker
+from constrained_dnc.cli.progress import Ticker, screen, tell
 from constrained_dnc.config import Config, parse_lengths
+from constrained_dnc.errors import require_whole
 
 if TYPE_CHECKING:
     from constrained_dnc.sweep.plan import Plan
@@ -52,6 +52,8 @@ def reproduce(arguments: list[str]) -> int:
     Interrupted at any point, the same command goes on.
     """
     asked = parse(_Reproduce, arguments, "cdnc reproduce", reproduce.__doc__)
+    if asked.workers is not None:
+        require_whole("workers", asked.workers, 1)
     from constrained_dnc.cli.watching import SweepWatcher  # noqa: PLC0415 - slow to import
     from constrained_dnc.sweep.executors import connected, execute  # noqa: PLC0415
     from constrained_dnc.sweep.plan import ATTEMPTS, make_request, open_study  # noqa: PLC0415
@@ -63,12 +65,15 @@ def reproduce(arguments: list[str]) -> int:
     plan = open_study(folder, request, ["reproduce", *arguments])
     to_do = plan.to_do()
     ended = len(plan.configs) - len(to_do)
-    print(
-        f"study {folder}: {len(plan.configs)} runs, {ended} ended, {len(to_do)} to go", flush=True
-    )
+    announcement = f"study {folder}: {len(plan.configs)} runs, {ended} ended, {len(to_do)} to go"
     try:
-        if to_do:
+        if not to_do:
+            tell(announcement)
+        else:
+            if asked.scheduler is None:
+                tell("starting workers")
             with connected(asked.scheduler, asked.workers) as client:
+                tell(announcement)
                 workers = sum(client.nthreads().values())
                 _foretell(plan, to_do, workers)
                 with SweepWatcher(plan, max(1, workers)) as watcher:
@@ -76,7 +81,7 @@ def reproduce(arguments: list[str]) -> int:
         failures = plan.write_failures()
         write_report(folder)
     except KeyboardInterrupt:
-        print("interrupted; the same command goes on from here", flush=True)
+        tell("interrupted; the same command goes on from here")
         raise
     for failure in failures:
         print(
@@ -96,10 +101,11 @@ def _foretell(plan: Plan, to_do: list[Config], workers: int) -> None:
     held = [plan.lock(config) for config in to_do if is_locked(plan.lock(config))]
     if held:
         owners = ", ".join(sorted({lock.read_text().strip() for lock in held}))
-        print(f"waiting for runs that an earlier sweep still has in hand: {owners}", flush=True)
+        tell(f"waiting for runs that an earlier sweep still has in hand: {owners}")
     if not workers:
-        print("the scheduler has no workers yet; runs start as they come", flush=True)
+        tell("the scheduler has no workers yet; runs start as they come")
         return
+    tell("compiling and timing a few iterations of the first run")
     told = f"{workers} worker{'s' if workers > 1 else ''}; "
     try:
         rounds = math.ceil(len(to_do) / workers)
@@ -108,7 +114,7 @@ def _foretell(plan: Plan, to_do: list[Config], workers: int) -> None:
         told += " if all runs are like the first" if len(to_do) > 1 else ""
     except Exception as error:  # of a user's own task: its runs will say more
         told += f"the first run cannot be timed ({type(error).__name__})"
-    print(told, flush=True)
+    tell(told)
 
 
 def estimate_seconds(config: Config) -> float:
@@ -163,7 +169,7 @@ def write_report(folder: Path) -> None:
         page = build_report(
             folder, lambda stage, done, total: ticker.show(float(done), float(max(total, 1)), stage)
         )
-    Console().print(terminal_table(folder))
+    screen().print(terminal_table(folder))
     print(f"report: {page}")
 
 
@@ -171,34 +177,39 @@ def write_report(folder: Path) -> None:
 class _Results:
     study: StudyPath
     """A study directory, finished or not."""
-    sql: str = (
-        "SELECT task, approach, count(DISTINCT seed) AS trials, "
-        "round(avg(score), 3) AS mean_score FROM results GROUP BY ALL ORDER BY ALL"
-    )
-    """A question about the table results; `DESCRIBE results` lists its columns."""
+    sql: str | None = None
+    """A question about the table results, such as DESCRIBE results; by default the longest inputs
+    with at least 95 % right."""
     csv: bool = False
-    """Print comma-separated values instead of a table."""
+    """Print comma-separated values instead of a table; without a question all results."""
 
 
 def results(arguments: list[str]) -> int:
-    """Ask the results of a study a question in SQL."""
+    """Show the maximum lengths of a study, or ask its results a question in SQL."""
     asked = parse(_Results, arguments, "cdnc results", results.__doc__)
     from constrained_dnc.study import query  # noqa: PLC0415 - slow to import
 
-    answer = query(asked.study, asked.sql)
+    if asked.sql is None and not asked.csv:
+        from constrained_dnc.report.page import terminal_table  # noqa: PLC0415
+
+        screen().print(terminal_table(asked.study))
+        return 0
+    answer = query(asked.study, "FROM results" if asked.sql is None else asked.sql)
     if asked.csv:
         import pyarrow.csv  # noqa: PLC0415
 
         pyarrow.csv.write_csv(answer, pa.PythonFile(sys.stdout.buffer, mode="w"))
     else:
-        Console().print(_as_table(answer))
+        screen().print(_as_table(answer))
     return 0
 
 
 def _as_table(answer: pa.Table) -> Table:
     table = Table(box=None)
     for name in answer.column_names:
-        table.add_column(name, justify="left" if name in ("task", "approach") else "right")
+        table.add_column(
+            name, justify="left" if name in ("task", "approach") else "right", overflow="fold"
+        )
     for row in answer.to_pylist():
         table.add_row(*("" if value is None else str(value) for value in row.values()))
     return table
@@ -223,11 +234,11 @@ def frontier(arguments: list[str]) -> int:
     from constrained_dnc.training.run import load_run  # noqa: PLC0415
 
     run = load_run(asked.run)
-    lengths = parse_lengths(asked.lengths) if asked.lengths else of.usual_lengths(run)
+    lengths = of.usual_lengths(run) if asked.lengths is None else parse_lengths(asked.lengths)
     memory_sizes = (
-        parse_lengths(asked.memory_sizes, "memory_sizes")
-        if asked.memory_sizes
-        else of.usual_memory_sizes(run)
+        of.usual_memory_sizes(run)
+        if asked.memory_sizes is None
+        else parse_lengths(asked.memory_sizes, "memory_sizes")
     )
     with Ticker("evaluated") as ticker:
         table = of.map_frontier(

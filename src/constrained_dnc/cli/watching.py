@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from constrained_dnc.cli.progress import screen
 from constrained_dnc.cli.speed import RunningClock, Speed
 from constrained_dnc.config import Config
 from constrained_dnc.errors import RunProblem
@@ -28,7 +29,7 @@ class SweepWatcher:
     def __init__(self, plan: Plan, workers: int, console: Console | None = None):
         self.plan = plan
         self.workers = workers
-        self.console = console or Console()
+        self.console = console or screen(error=True)
         self.total = len(plan.to_do())
         self.ended_runs = 0
         self.running = plan.to_do()

@@ -39,9 +39,14 @@ def get_task(name: str) -> AbstractTask:
     installed = entry_points(group=ENTRY_POINTS)
     if name in installed.names:
         return _make(name, installed[name].load())
-    if not is_import_path(str(name)):
-        raise BadSetting("task", name, f"{one_of(task_names())}, or {ACCEPTED_PATHS}")
+    require_task_name(name)
     return _make(name, load_class("task", name, AbstractTask))
+
+
+def require_task_name(name: str) -> None:
+    """Refuse what cannot name a task; a user's own file is not opened for that."""
+    if name not in task_names() and not is_import_path(str(name)):
+        raise BadSetting("task", name, f"{one_of(task_names())}, or {ACCEPTED_PATHS}")
 
 
 def _make(name: str, found: object) -> AbstractTask:

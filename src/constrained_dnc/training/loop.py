@@ -191,6 +191,7 @@ class _Training:
             with self._open_metrics() as metrics:
                 self.metrics = metrics
                 self._publish("training", "")
+                self.observer.say("compiling: the first iteration of every length takes longer")
                 self._iterate(stop)
         except BaseException as error:
             with suppress(RunProblem):  # the disk may be full; the error itself says so
