@@ -51,6 +51,8 @@ def test_look_up_over_used_slots_is_a_part_like_the_others(name):
     [
         (lambda: get_approach("comp"), "approach is 'comp'; accepted: one of compr, compr"),
         (lambda: Approach("a b"), "approach.name is 'a b'; accepted: a word"),
+        (lambda: Approach("x" * 300), "approach.name is 'xxx.* at most 80 bytes long"),
+        (lambda: Approach("\x1b[31m"), r"approach.name is '\\x1b\[31m'; accepted: a word"),
         (
             lambda: Approach("x", "gru"),
             "approach.controller is 'gru'; accepted: one of feed-forward",

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from constrained_dnc.errors import BadSetting
@@ -87,6 +88,55 @@ def test_a_question_in_sql(directory: Path) -> None:
 def test_bad_sql_gets_one_sentence(directory: Path, sql: str) -> None:
     with pytest.raises(BadSetting, match=r"sql is .*accepted: one SQL query"):
         query(directory, sql)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "COPY results TO '{}/out.csv'",
+        "EXPORT DATABASE '{}/out'",
+        "ATTACH '{}/out.db'",
+        "SELECT * FROM '{}/secret.csv'",
+        "SELECT * FROM read_csv('{}/secret.csv')",
+        "SELECT * FROM read_text('{}/secret.csv')",
+        "SELECT * FROM glob('{}/*')",
+        "SELECT * FROM query_table('{}/secret.csv')",
+        "SET enable_external_access = true",
+        "RESET lock_configuration",
+        "PRAGMA profiling_output='{}/out.json'",
+        "CALL enable_logging(storage='file', storage_path='{}/out')",
+        "CREATE PERSISTENT SECRET a (TYPE s3, KEY_ID 'a', SECRET 'b')",
+        "INSTALL httpfs",
+        "LOAD '{}/out.so'",
+        "SELECT * FROM python_variable",
+        "SELECT 1; SELECT 2",
+        "SELECT 1; COPY results TO '{}/out.csv'",
+        "-- nothing",
+    ],
+)
+def test_a_question_reads_results_and_nothing_else(directory: Path, sql: str) -> None:
+    write_results(directory, "a", [row("sort", "reg", 0, 2, 1.0)])
+    (directory / "secret.csv").write_text("a,b\n1,2\n")
+    python_variable = pa.table({"a": [1]})  # DuckDB looks for names in its callers' frames
+    before = sorted(directory.rglob("*"))
+    with pytest.raises(BadSetting, match=r"sql is .*accepted: one SQL query") as refused:
+        query(directory, sql.format(directory))
+    assert "\n" not in str(refused.value)
+    assert sorted(directory.rglob("*")) == before
+    assert python_variable.num_rows
+
+
+@pytest.mark.parametrize("name", ["x[12]", "x?", "*", "{x1,x2}", "task=copy", "**", "x'y", "%s"])
+def test_paths_are_literal(tmp_path: Path, name: str) -> None:
+    """x[12] is neither x1 nor x2, and task=copy no column."""
+    for study, score in (("x1", 0.1), ("x2", 0.2), ("xy", 0.3), (name, 0.9)):
+        (tmp_path / study).mkdir()
+        (tmp_path / study / "study.json").write_text(json.dumps(REQUEST))
+        write_results(tmp_path / study, "a[b]", [row("sort", "reg", 0, 2, score)])
+    study = read_study(tmp_path / name)
+    assert study.curves()["sort", "reg"].scores.tolist() == [[0.9]]
+    answer = query(tmp_path / name, "SELECT task, score FROM results")
+    assert answer.to_pylist() == [{"task": "sort", "score": 0.9}]
 
 
 def test_a_half_written_file_is_not_read(directory: Path) -> None:

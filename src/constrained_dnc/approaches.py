@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from constrained_dnc.errors import BadSetting, one_of, require_whole
+from constrained_dnc.errors import BadSetting, one_of, require_name, require_whole
 from constrained_dnc.plugins import ACCEPTED_PATHS, is_import_path
 
 CONTROLLERS = ("lstm", "peephole", "feed-forward")
@@ -47,9 +47,7 @@ class Approach:
     far as it is used, so that the number of slots does not matter."""
 
     def __post_init__(self) -> None:
-        name = self.name
-        if not isinstance(name, str) or not name.strip(".") or set(name) & set("/\\ \t\n"):
-            raise BadSetting("approach.name", name, "a word without spaces or slashes")
+        require_name("approach.name", self.name)
         if not isinstance(self.compression, bool):
             raise BadSetting("approach.compression", self.compression, "True or False")
         if not isinstance(self.regularisation, Regularisation | None):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from numbers import Integral, Real
 
 SMALLEST, LARGEST = 1.18e-38, 3.4e38
 """Between them lie the numbers above 0 that float32 does not turn into 0 or infinity."""
 LARGEST_SIZE, LARGEST_SEED = 2**31 - 1, 2**63 - 1
+LONGEST_NAME = 80
+"""A file's name, of 255 bytes at most, holds two of them and more."""
 
 
 class BadSetting(Exception):
@@ -45,6 +48,23 @@ def require_number(setting: str, value: object, minimum: float, maximum: float =
     is_number = isinstance(value, Real) and not isinstance(value, bool)
     if not (is_number and minimum <= value <= maximum):  # type: ignore[operator]
         raise BadSetting(setting, value, f"a number from {minimum:g} to {maximum:.9g}")
+
+
+def printable(text: str) -> str:
+    """The text without what would move a terminal's cursor or change its colours.
+
+    >>> printable("so\\x1b[31mrt")
+    'so?[31mrt'
+    """
+    return "".join(letter if letter.isprintable() or letter == "\n" else "?" for letter in text)
+
+
+def require_name(setting: str, value: object) -> None:
+    """Refuse a name that cannot stand in a file's name, a table and a page."""
+    is_name = isinstance(value, str) and re.fullmatch(r"\w[\w+.,=@~-]*", value)
+    if not is_name or len(str(value).encode()) > LONGEST_NAME:
+        accepted = f"a word of letters, digits and +-_.,=@~, at most {LONGEST_NAME} bytes long"
+        raise BadSetting(setting, value, accepted)
 
 
 class RunProblem(Exception):

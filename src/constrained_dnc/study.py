@@ -73,15 +73,14 @@ class Study:
         A run that became longer has the rows of its shorter training, too.
         """
         with _connect(self.path) as connection:
-            present = connection.sql("SELECT * FROM results").columns
-            columns = ", ".join(self._column(name, name in present) for name in SCHEMA.names)
+            columns = ", ".join(map(self._column, SCHEMA.names))
             order = "task, approach, seed, run_id, selection, memory, memory_size, length"
             relation = connection.sql(
                 f"SELECT DISTINCT {columns} FROM results ORDER BY {order}, iterations"
             )
             return {name: np.asarray(array) for name, array in relation.fetchnumpy().items()}
 
-    def _column(self, name: str, is_present: bool) -> str:
+    def _column(self, name: str) -> str:
         """A column of the results in SQL; where a memory size comes from may not be written."""
         if SCHEMA.field(name).type == pa.float64():
             return f"coalesce({name}, 'nan'::DOUBLE) AS {name}"
@@ -89,7 +88,7 @@ class Study:
             return name
         derived = f"""CASE memory_size WHEN {self.memory_size} THEN 'trained'
             WHEN {self.extended_memory_size or 0} THEN 'extended' ELSE 'given' END"""
-        return f"{f'coalesce(memory, {derived})' if is_present else derived} AS memory"
+        return f"coalesce(memory, {derived}) AS memory"
 
     @cached_property
     def results(self) -> Mapping[str, np.ndarray]:
@@ -243,17 +242,19 @@ def read_study(path: Path) -> Study:
 
 
 def query(path: Path, sql: str) -> pa.Table:
-    """The answer to a question in SQL about the view `results` of a study."""
+    """The answer to a question in SQL about the table `results` of a study."""
     read_study(path)
     if not sql.strip():
         raise BadSetting("sql", sql, "one SQL query over the table results, such as FROM results")
     with _connect(path) as connection:
         try:
-            return connection.sql(sql).to_arrow_table()
-        except (duckdb.Error, AttributeError) as error:
+            (statement,) = connection.extract_statements(sql)
+            return connection.sql(statement.query).to_arrow_table()
+        except (duckdb.Error, pa.ArrowException, AttributeError) as error:
             reason = str(error).splitlines()[0]
-            accepted = f"one SQL query over the table results ({reason})"
-            raise BadSetting("sql", sql, accepted) from None
+        except ValueError:
+            reason = "not none, not several"
+    raise BadSetting("sql", sql, f"one SQL query over the table results ({reason})")
 
 
 def write_results(path: Path, name: str, rows: Iterable[Mapping[str, object]]) -> None:
@@ -269,17 +270,29 @@ def write_results(path: Path, name: str, rows: Iterable[Mapping[str, object]]) -
 
 
 def _connect(path: Path) -> duckdb.DuckDBPyConnection:
-    """A connection that sees all results of a study as the view `results`."""
-    files = sorted(str(file) for file in (path / "results").glob("*.parquet"))
-    connection = duckdb.connect()
-    if files:
+    """A connection that sees all results of a study as the table `results`, and nothing else.
+
+    The files are opened by us, as DuckDB takes their names for patterns.
+    """
+    tables = [SCHEMA.empty_table()]
+    for file in sorted((path / "results").glob("*.parquet")):
         try:
-            connection.read_parquet(files, union_by_name=True).create_view("results")
-        except duckdb.Error as error:
-            reason = str(error).splitlines()[0]
+            with file.open("rb") as content:
+                tables.append(pq.ParquetFile(content).read())
+        except (OSError, pa.ArrowException) as error:
+            reason = f"{file.name}: {str(error).splitlines()[0]}"
             raise BadSetting("study", str(path), f"readable Parquet files ({reason})") from None
-    else:
-        connection.from_arrow(SCHEMA.empty_table()).create("results")
+    try:
+        table = pa.concat_tables(
+            tables if len(tables) == 1 else tables[1:], promote_options="default"
+        )
+    except pa.ArrowException as error:
+        reason = str(error).splitlines()[0]
+        raise BadSetting("study", str(path), f"results of one kind ({reason})") from None
+    connection = duckdb.connect(config={"python_enable_replacements": False})
+    connection.from_arrow(table).create("results")
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
     return connection
 
 

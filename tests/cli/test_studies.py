@@ -150,6 +150,34 @@ def test_an_empty_question_costs_one_sentence(sql, tmp_path, capsys):
     assert re.match("cdnc: sql is .*; accepted: one SQL query", sentence)
 
 
+@pytest.mark.parametrize(
+    ("cell", "shown"),
+    [
+        ("[/foo]", "[/foo]"),
+        ("[bold]x[/bold]", "[bold]x[/bold]"),
+        (":x: :smile:", ":x: :smile:"),
+        ("\x1b]0;owned\x07\x1b[2J", "?]0;owned??[2J"),
+        ("\u202etxt", "?txt"),
+        ("\\[red]", "\\[red]"),
+        ("http://a/{x}", "http://a/{x}"),
+    ],
+)
+def test_cells_are_printed_as_they_are(tmp_path, capsys, cell, shown):
+    study = write_study(tmp_path, Request(("sort",), ("reg",), trials=1, analysis=False))
+    quoted = cell.replace("'", "''")
+    sql = f"""SELECT '{quoted}' AS "{cell}" """
+    assert main(["results", str(study), "--sql", sql]) == 0
+    assert [line.strip() for line in capsys.readouterr().out.splitlines()] == [shown, shown]
+
+
+@pytest.mark.parametrize("options", [[], ["--csv"]])
+def test_cells_that_cannot_be_printed_cost_one_sentence(tmp_path, capsys, options):
+    study = write_study(tmp_path, Request(("sort",), ("reg",), trials=1, analysis=False))
+    sql = "SELECT '290000-01-01'::DATE AS day, [1, 2] AS list"
+    assert main(["results", str(study), "--sql", sql, *options]) == 2
+    assert re.fullmatch(r"cdnc: sql is .*\n", capsys.readouterr().err)
+
+
 @pytest.mark.parametrize("command", ["report", "results"])
 def test_not_a_study_costs_one_sentence(command, tmp_path, capsys):
     assert main([command, str(tmp_path)]) == 2

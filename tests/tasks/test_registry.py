@@ -134,6 +134,22 @@ def test_classes_that_are_no_tasks(user_file: Path, class_name: str, accepted: s
     assert str(caught.value) == f"task is {name!r}; accepted: {accepted}"
 
 
+@pytest.mark.parametrize(
+    "name", ["", "a b", "../up", "x" * 300, "ä" * 41, '"onerror=', "\x1b[2J", "a\nb", ".", "*", 3]
+)
+def test_a_name_must_fit_into_files_and_pages(tmp_path: Path, name: object) -> None:
+    text = USER_TASK.replace('name = "next"', f"name = {name!r}")
+    (tmp_path / "odd.py").write_text(text)
+    with pytest.raises(BadSetting, match=r"name of the task .* accepted: a word of letters"):
+        get_task(f"{tmp_path}/odd.py:Next")
+
+
+@pytest.mark.parametrize("name", ["größe", "x" * 80, "copy-2", "a+b_c.d"])
+def test_names_of_ones_own(tmp_path: Path, name: str) -> None:
+    (tmp_path / "even.py").write_text(USER_TASK.replace('name = "next"', f"name = {name!r}"))
+    assert get_task(f"{tmp_path}/even.py:Next").name == name
+
+
 def test_files_and_modules_that_are_missing() -> None:
     with pytest.raises(BadSetting, match=r"a file that exists, unlike nowhere\.py"):
         get_task("nowhere.py:Next")

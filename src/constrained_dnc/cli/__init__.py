@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 
 import constrained_dnc
-from constrained_dnc.errors import BadSetting, RunProblem
+from constrained_dnc.errors import BadSetting, RunProblem, printable
 
 COMMANDS = {  # name: (module, what it does)
     "tasks": ("library", "list the tasks"),
@@ -50,10 +50,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = _run(*arguments)
         sys.stdout.flush()
     except BadSetting as error:
-        print(f"cdnc: {error}", file=sys.stderr)
+        print(printable(f"cdnc: {error}"), file=sys.stderr)
         code = 2
     except RunProblem as error:
-        print(f"cdnc: {error}", file=sys.stderr)
+        print(printable(f"cdnc: {error}"), file=sys.stderr)
         code = 1
     except KeyboardInterrupt:
         code = 130

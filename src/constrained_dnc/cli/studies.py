@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Annotated, Literal, SupportsFloat
 import pyarrow as pa
 import tyro
 from rich.table import Table
+from rich.text import Text
 
 from constrained_dnc.cli.parsing import parse
 from constrained_dnc.cli.progress import Ticker, screen, tell
 from constrained_dnc.config import Config, parse_lengths
-from constrained_dnc.errors import require_whole
+from constrained_dnc.errors import BadSetting, printable, require_whole
 
 if TYPE_CHECKING:
     from constrained_dnc.sweep.plan import Plan
@@ -194,24 +195,30 @@ def results(arguments: list[str]) -> int:
 
         screen().print(terminal_table(asked.study))
         return 0
-    answer = query(asked.study, "FROM results" if asked.sql is None else asked.sql)
-    if asked.csv:
-        import pyarrow.csv  # noqa: PLC0415
+    sql = "FROM results" if asked.sql is None else asked.sql
+    answer = query(asked.study, sql)
+    try:
+        if asked.csv:
+            import pyarrow.csv  # noqa: PLC0415
 
-        pyarrow.csv.write_csv(answer, pa.PythonFile(sys.stdout.buffer, mode="w"))
-    else:
-        screen().print(_as_table(answer))
+            pyarrow.csv.write_csv(answer, pa.PythonFile(sys.stdout.buffer, mode="w"))
+        else:
+            screen().print(_as_table(answer))
+    except (pa.ArrowException, ValueError, OverflowError) as error:
+        kind = "a query whose columns can be printed, cast to VARCHAR for instance"
+        raise BadSetting("sql", sql, f"{kind} ({error})") from error
     return 0
 
 
 def _as_table(answer: pa.Table) -> Table:
+    """Cells as they are: neither markup nor a terminal's commands."""
     table = Table(box=None)
     for name in answer.column_names:
-        table.add_column(
-            name, justify="left" if name in ("task", "approach") else "right", overflow="fold"
-        )
+        justify: Literal["left", "right"] = "left" if name in ("task", "approach") else "right"
+        table.add_column(Text(printable(name)), justify=justify, overflow="fold")
     for row in answer.to_pylist():
-        table.add_row(*("" if value is None else str(value) for value in row.values()))
+        cells = ("" if value is None else printable(str(value)) for value in row.values())
+        table.add_row(*map(Text, cells))
     return table
 
 

@@ -10,11 +10,12 @@ from types import TracebackType
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
+from rich.text import Text
 
 from constrained_dnc.cli.progress import screen
 from constrained_dnc.cli.speed import RunningClock, Speed
 from constrained_dnc.config import Config
-from constrained_dnc.errors import RunProblem
+from constrained_dnc.errors import RunProblem, printable
 from constrained_dnc.sweep.plan import MAX_ATTEMPTS, RUNS, Plan
 from constrained_dnc.training.run import read_status
 
@@ -90,7 +91,8 @@ class SweepWatcher:
             table.add_column(name, justify="right" if name == "iteration" else "left")
         for config in self.running:
             if done := self.progress(config):
-                table.add_row(config.task, config.approach.name, str(config.seed), done)
+                names = (Text(printable(name)) for name in (config.task, config.approach.name))
+                table.add_row(*names, str(config.seed), done)
         return table
 
     def progress(self, config: Config) -> str:

@@ -227,7 +227,9 @@ def table_file(folder: Path, selection: str, memory_size: int) -> Path:
 def evaluated(run: Run, memory_size: int, selection: Rule, threads: int | None = None) -> pa.Table:
     """The stored table if it is whole and of the parameters selected now, else a new one."""
     try:
-        table = pq.read_table(table_file(run.folder, selection, memory_size), schema=SCHEMA)
+        table = pq.read_table(
+            table_file(run.folder, selection, memory_size), schema=SCHEMA, partitioning=None
+        )
     except (OSError, pa.ArrowException):  # there is none, or it is damaged
         table = SCHEMA.empty_table()
     columns = (table[name].to_pylist() for name in ("iterations", "iteration", "length", "batches"))

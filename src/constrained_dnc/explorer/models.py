@@ -74,7 +74,9 @@ def _stored_scores(folder: Path) -> Scores:
     found: dict[int, dict[int, float]] = {}
     for path in _score_files(folder):
         try:
-            rows = pq.read_table(path, columns=["length", "memory_size", "score"]).to_pylist()
+            rows = pq.read_table(
+                path, columns=["length", "memory_size", "score"], partitioning=None
+            ).to_pylist()
         except (OSError, ArrowException) as error:
             raise RunProblem(f"{path} cannot be read: {error}") from error
         for row in rows:

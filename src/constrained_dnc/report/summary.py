@@ -11,10 +11,11 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from constrained_dnc.config import PRESETS
+from constrained_dnc.errors import printable
 from constrained_dnc.report import lengths, published
 from constrained_dnc.report.cells import Cell
 from constrained_dnc.report.findings import Findings, find
-from constrained_dnc.report.wording import DASH, listed, plural, printable, span, thousands
+from constrained_dnc.report.wording import DASH, listed, plural, span, thousands
 from constrained_dnc.study import Run, read_study
 
 SETTING_NAMES = {

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from decimal import ROUND_HALF_UP, Decimal
 from math import isfinite
 
+from constrained_dnc.errors import printable
+
 Number = float | int
 
 DASH = "\u2013"
@@ -77,15 +79,6 @@ def span(ends: tuple[int, int]) -> str:
     ('5 to 15', '3')
     """
     return str(ends[0]) if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
-
-
-def printable(text: str) -> str:
-    """The text without what would move a terminal's cursor or change its colours.
-
-    >>> printable("so\\x1b[31mrt")
-    'so?[31mrt'
-    """
-    return "".join(letter if letter.isprintable() or letter == "\n" else "?" for letter in text)
 
 
 def label(text: str) -> str:

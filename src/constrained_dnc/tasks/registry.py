@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.metadata import entry_points
 
-from constrained_dnc.errors import BadSetting, one_of
+from constrained_dnc.errors import BadSetting, one_of, require_name
 from constrained_dnc.plugins import ACCEPTED_PATHS, check_class, is_import_path, load_class
 from constrained_dnc.tasks.add import Add
 from constrained_dnc.tasks.copy import Copy
@@ -54,4 +54,5 @@ def _make(name: str, found: object) -> AbstractTask:
     missing = [attribute for attribute in NEEDED if not hasattr(task, attribute)]
     if missing:
         raise BadSetting("task", name, f"a class that also defines {', '.join(missing)}")
+    require_name(f"name of the task {name}", task.name)
     return task()
