@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import tyro
 
@@ -19,6 +19,8 @@ from constrained_dnc.config import (
     make_config,
     parse_lengths,
 )
+from constrained_dnc.errors import BadSetting
+from constrained_dnc.evaluation.memories import GROWING, MemorySize
 from constrained_dnc.model.config import ModelConfig
 from constrained_dnc.tasks.registry import get_task
 
@@ -57,6 +59,9 @@ def train(arguments: list[str]) -> int:
 
     Groups of options are parts of the config, with the values that preset and approach give them.
     """
+    if _value(arguments, "--model.memory-size", "") == GROWING:
+        accepted = "a number of slots: a memory can grow only once its model is trained"
+        raise BadSetting("model.memory_size", GROWING, accepted)
     preset = _value(arguments, "--preset", _Train.preset)
     name = _value(arguments, "--approach", _Train.approach_name)
     base = make_config("sort", name, preset=preset)
@@ -98,8 +103,9 @@ class _Evaluate:
     """A run directory, also one in training, or a pretrained model such as zoo:sort/compr+reg."""
     lengths: str | None = None
     """Input lengths, such as 2..100 or 2,5..50:5; by default those of the run's config."""
-    memory_size: tuple[int, ...] = ()
-    """Memory sizes, by default that of training; others use the lengths for extended memory."""
+    memory_size: tuple[MemorySize, ...] = ()
+    """Memory sizes, by default that of training, or growing, with the input; all but that of
+    training use the lengths for extended memory."""
     batches: int | None = None
     """Batches of every length; by default those of the run's config."""
     selection: Literal["unseen", "seen", "score"] | None = None
@@ -135,7 +141,7 @@ def evaluate(arguments: list[str]) -> int:
     print(f"{'memory size':>11}  {'length':>6}  {run.task.score_kind:>8}  whole sequence")
     for row in table.to_pylist():
         print(
-            f"{row['memory_size']:11}  {row['length']:6}  {100 * row['score']:6.1f} %  "
+            f"{_slots(row):>11}  {row['length']:6}  {100 * row['score']:6.1f} %  "
             f"{100 * row['sequence_accuracy']:12.1f} %"
         )
     row = table.slice(0, 1).to_pylist()[0]
@@ -147,14 +153,18 @@ def evaluate(arguments: list[str]) -> int:
     return 0
 
 
+def _slots(row: dict[str, Any]) -> str:
+    return GROWING if row["memory"] == GROWING else str(row["memory_size"])
+
+
 @dataclass(frozen=True)
 class _Predict:
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """A run directory, also one in training, or a pretrained model such as zoo:sort/compr+reg."""
     text: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TEXT")]
     """A problem, such as "3 1 4 1 0"."""
-    memory_size: int | None = None
-    """Slots of the memory; by default those of training."""
+    memory_size: MemorySize | None = None
+    """Slots of the memory, by default those of training; or growing, with the input."""
     selection: Literal["unseen", "seen", "score"] | None = None
     """Parameters selected by the loss on unseen (default) or seen lengths, or by the score."""
     backend: Literal["auto", "fused", "pure"] = "auto"

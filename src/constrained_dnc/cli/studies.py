@@ -229,7 +229,8 @@ class _Frontier:
     lengths: str | None = None
     """Input lengths, such as 2..100 or 2,5..50:5; by default spread over those of the config."""
     memory_sizes: str | None = None
-    """Memory sizes, written like lengths; by default from half to four times that of training."""
+    """Memory sizes, written like lengths, or growing; by default from half to ten times that of
+    training, and growing."""
     batches: int = 1
     """Batches of every length and memory size."""
 
@@ -245,7 +246,7 @@ def frontier(arguments: list[str]) -> int:
     memory_sizes = (
         of.usual_memory_sizes(run)
         if asked.memory_sizes is None
-        else parse_lengths(asked.memory_sizes, "memory_sizes")
+        else of.parse_memory_sizes(asked.memory_sizes)
     )
     with Ticker("evaluated") as ticker:
         table = of.map_frontier(

@@ -13,7 +13,9 @@ import pyarrow.parquet as pq
 from jaxtyping import Float
 
 from constrained_dnc.config import parse_lengths
+from constrained_dnc.errors import BadSetting
 from constrained_dnc.evaluation.lengths import Planned, evaluate
+from constrained_dnc.evaluation.memories import EXTENSION, GROWING, MemorySize
 from constrained_dnc.training.files import write_atomically
 from constrained_dnc.training.run import Run
 
@@ -29,16 +31,33 @@ def usual_lengths(run: Run) -> list[int]:
     return list(lengths[:: -(-len(lengths) // 20)])
 
 
-def usual_memory_sizes(run: Run) -> list[int]:
-    """From half to four times the slots of training."""
+def usual_memory_sizes(run: Run) -> list[MemorySize]:
+    """From half to ten times the slots of training, and a growing memory."""
     trained = run.config.model.memory_size
-    return sorted({max(1, halves * trained // 2) for halves in (1, 2, 3, 4, 6, 8)})
+    sizes = sorted({max(1, halves * trained // 2) for halves in (1, 2, 3, 4, 8, 2 * EXTENSION)})
+    return [*sizes, GROWING]
+
+
+def parse_memory_sizes(text: str) -> list[MemorySize]:
+    """Memory sizes from text, written like lengths, with or without a growing one.
+
+    >>> parse_memory_sizes("50..100:25,growing")
+    [50, 75, 100, 'growing']
+    """
+    parts = text.split(",")
+    fixed = ",".join(part for part in parts if part.strip() != GROWING)
+    try:
+        sizes: list[MemorySize] = [*parse_lengths(fixed, "memory_sizes")] if fixed else []
+    except BadSetting as error:
+        accepted = f"numbers of slots in ascending order, such as 50..200:50, or {GROWING}"
+        raise BadSetting("memory_sizes", text, accepted) from error
+    return sizes if fixed == text else [*sizes, GROWING]
 
 
 def map_frontier(
     run: Run,
     lengths: Sequence[int],
-    memory_sizes: Sequence[int],
+    memory_sizes: Sequence[MemorySize],
     batches: int,
     progress: Callable[[float, float, Planned], None] | None = None,
 ) -> pa.Table:
@@ -60,15 +79,18 @@ def map_frontier(
 
 def score_grid(
     table: pa.Table,
-) -> tuple[list[int], list[int], Float[np.ndarray, "memory_sizes lengths"]]:
-    """Lengths, memory sizes and the score of every pair."""
-    rows = table.select(["length", "memory_size", "score"]).to_pylist()
+) -> tuple[list[int], list[MemorySize], Float[np.ndarray, "memory_sizes lengths"]]:
+    """Lengths, memory sizes (a growing one last) and the score of every pair."""
+    rows = table.select(["length", "memory", "memory_size", "score"]).to_pylist()
     lengths = sorted({row["length"] for row in rows})
-    memory_sizes = sorted({row["memory_size"] for row in rows})
+    fixed = {row["memory_size"] for row in rows if row["memory"] != GROWING}
+    memory_sizes: list[MemorySize] = [*sorted(fixed)]
+    if any(row["memory"] == GROWING for row in rows):
+        memory_sizes.append(GROWING)
     scores = np.full((len(memory_sizes), len(lengths)), np.nan)
     for row in rows:
-        place = memory_sizes.index(row["memory_size"]), lengths.index(row["length"])
-        scores[place] = row["score"]
+        size = GROWING if row["memory"] == GROWING else row["memory_size"]
+        scores[memory_sizes.index(size), lengths.index(row["length"])] = row["score"]
     return lengths, memory_sizes, scores
 
 

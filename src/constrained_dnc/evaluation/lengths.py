@@ -14,10 +14,18 @@ import pyarrow.parquet as pq
 from constrained_dnc.config import parse_lengths
 from constrained_dnc.cores import MAX_THREADS
 from constrained_dnc.errors import require_whole
+from constrained_dnc.evaluation.memories import (
+    GROWING,
+    MemorySize,
+    memory_for,
+    require_memory_size,
+    source_of,
+)
 from constrained_dnc.evaluation.scores import MeanScores, mean_scores
 from constrained_dnc.model.backend import AbstractBackend, Choice, choose_backend
 from constrained_dnc.model.dnc import DNC
-from constrained_dnc.tasks.task import AbstractTask, Answer
+from constrained_dnc.model.growing import Growing
+from constrained_dnc.tasks.task import Answer
 from constrained_dnc.training.files import write_atomically
 from constrained_dnc.training.run import Rule, Run, Selected, Status, load_run
 from constrained_dnc.training.streams import evaluation_batch
@@ -45,8 +53,8 @@ SCHEMA = pa.schema(
     ]
 )
 
-EXTENSION = 10
-"""How many times larger the extended memory is."""
+LOWEST_SCORE = 0.5
+"""Below it, a growing memory is not measured at longer inputs than that."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +62,7 @@ class Planned:
     """One row to come."""
 
     length: int
-    memory_size: int
+    memory_size: MemorySize
     batches: int
 
 
@@ -62,7 +70,7 @@ def evaluate(
     run: Run | str | Path,
     *,
     lengths: Sequence[int] | None = None,
-    memory_sizes: Sequence[int] | None = None,
+    memory_sizes: Sequence[MemorySize] | None = None,
     batches: int | None = None,
     selection: Rule | None = None,
     backend: Choice = "auto",
@@ -73,8 +81,9 @@ def evaluate(
     """Score the selected parameters of a run, also of one that is still training.
 
     Lengths and batches are those of the run's config unless given: one list for the memory size
-    of training, another for all others. Every memory size has a Parquet file in the run directory
-    unless `store` is off.
+    of training, another for all others, "growing" among them: a memory that grows with the input,
+    measured up to the first unseen length with less than half of the entries right. Every memory
+    size has a Parquet file in the run directory unless `store` is off.
     `progress` is told the steps done, the steps in all and the row in work.
     """
     run = run if isinstance(run, Run) else load_run(run)
@@ -83,14 +92,20 @@ def evaluate(
     selected = run.selected(selection)
     computing = evaluation_backend(run, selected.model, backend, threads)
     status, rows = run.checked_status(), []
-    total = sum(_work(run.task, planned) for planned in plan)
+    total = sum(_work(run, planned) for planned in plan)
     done = 0.0
+    memories = {p.memory_size: memory_for(run, p.memory_size, selection) for p in plan}
+    given_up = False
     for planned in plan:
         if progress is not None:
             progress(done, total, planned)
-        scores = _score(run, computing, selected.model, planned)
+        done += _work(run, planned)
+        if planned.memory_size == GROWING and given_up:
+            continue
+        scores = _score(run, computing, selected.model, planned, memories[planned.memory_size])
         rows.append(_row(run, status, selected, selection, planned, scores))
-        done += _work(run.task, planned)
+        is_unseen = planned.length > run.config.training.max_length
+        given_up = is_unseen and scores.score < LOWEST_SCORE
     if progress is not None:
         progress(done, total, plan[-1])
     table = pa.Table.from_pylist(rows, SCHEMA)
@@ -103,7 +118,7 @@ def predict(
     run: Run | str | Path,
     text: str,
     *,
-    memory_size: int | None = None,
+    memory_size: MemorySize | None = None,
     selection: Rule | None = None,
     backend: Choice = "auto",
 ) -> Answer:
@@ -113,7 +128,11 @@ def predict(
     batch = task.batch_of([task.parse(text)])
     model = run.selected(selection).model
     computing = evaluation_backend(run, model, backend, threads=1)
-    outputs = computing.forward(model, batch.inputs, memory_size).outputs
+    memory: int | Growing | None = None
+    if memory_size is not None:
+        require_memory_size(memory_size)
+        memory = memory_for(run, memory_size, selection or run.default_rule)
+    outputs = computing.forward(model, batch.inputs, memory).outputs
     return task.decode(np.asarray(outputs), batch.length)[0]
 
 
@@ -137,7 +156,7 @@ def evaluation_backend(
 def make_plan(
     run: Run,
     lengths: Sequence[int] | None,
-    memory_sizes: Sequence[int] | None,
+    memory_sizes: Sequence[MemorySize] | None,
     batches: int | None,
 ) -> list[Planned]:
     """The rows of a table, the memory sizes one after the other."""
@@ -146,7 +165,7 @@ def make_plan(
         require_whole("batches", batches, 1)
     plan = []
     for memory_size in memory_sizes or (trained,):
-        require_whole("memory_size", memory_size, 1)
+        require_memory_size(memory_size)
         is_extended = memory_size != trained
         usual = evaluation.extension_lengths if is_extended else evaluation.lengths
         usual_batches = evaluation.extension_batches if is_extended else evaluation.batches
@@ -156,17 +175,22 @@ def make_plan(
     return plan
 
 
-def _work(task: AbstractTask, planned: Planned) -> float:
+def _work(run: Run, planned: Planned) -> float:
     """How long a row takes, roughly: time in the link matrix grows with the slots squared."""
-    return task.num_steps(planned.length) * planned.batches * float(planned.memory_size + 50) ** 2
+    slots = planned.memory_size
+    if slots == GROWING:
+        slots = run.config.model.memory_size + planned.length
+    return run.task.num_steps(planned.length) * planned.batches * float(slots + 50) ** 2
 
 
-def _score(run: Run, backend: AbstractBackend, model: DNC, planned: Planned) -> MeanScores:
+def _score(
+    run: Run, backend: AbstractBackend, model: DNC, planned: Planned, memory: int | Growing
+) -> MeanScores:
     task = run.task
     scores = []
     for index in range(planned.batches):
         batch = evaluation_batch(task, run.config, planned.length, index)
-        outputs = backend.forward(model, batch.inputs, planned.memory_size).outputs
+        outputs = backend.forward(model, batch.inputs, memory).outputs
         scores.append(task.score(batch, np.asarray(outputs)))
     return mean_scores(scores)
 
@@ -179,7 +203,7 @@ def _row(
     planned: Planned,
     scores: MeanScores,
 ) -> dict[str, Any]:
-    config = run.config
+    config, trained = run.config, run.config.model.memory_size
     return {
         "run_id": config.run_id,
         "task": run.task.name,
@@ -188,8 +212,8 @@ def _row(
         "iteration": selected.iteration,
         "selection": selection,
         "length": planned.length,
-        "memory_size": planned.memory_size,
-        "memory": _memory(planned.memory_size, config.model.memory_size),
+        "memory_size": trained if planned.memory_size == GROWING else planned.memory_size,
+        "memory": source_of(planned.memory_size, trained),
         "batches": planned.batches,
         "batch_size": config.evaluation.batch_size,
         "score_kind": run.task.score_kind,
@@ -202,16 +226,16 @@ def _row(
     }
 
 
-def _memory(size: int, trained: int) -> str:
-    """Where a memory size comes from."""
-    return {trained: "trained", EXTENSION * trained: "extended"}.get(size, "given")
-
-
 def _write(folder: Path, table: pa.Table, selection: str) -> None:
     """One file per memory size, so that a second evaluation replaces the first."""
     folder.mkdir(parents=True, exist_ok=True)
-    sizes = table.column("memory_size").to_pylist()
-    for memory_size in sorted(set(sizes)):
+    sizes = [
+        GROWING if memory == GROWING else size
+        for memory, size in zip(
+            table["memory"].to_pylist(), table["memory_size"].to_pylist(), strict=True
+        )
+    ]
+    for memory_size in dict.fromkeys(sizes):
         part = table.filter(pa.array([size == memory_size for size in sizes]))
         buffer = pa.BufferOutputStream()
         pq.write_table(part, buffer)
@@ -219,12 +243,14 @@ def _write(folder: Path, table: pa.Table, selection: str) -> None:
         write_atomically(path, buffer.getvalue().to_pybytes())
 
 
-def table_file(folder: Path, selection: str, memory_size: int) -> Path:
+def table_file(folder: Path, selection: str, memory_size: MemorySize) -> Path:
     """Where a run directory has the table of a selection and a memory size."""
     return folder / f"evaluation-{selection}-{memory_size}.parquet"
 
 
-def evaluated(run: Run, memory_size: int, selection: Rule, threads: int | None = None) -> pa.Table:
+def evaluated(
+    run: Run, memory_size: MemorySize, selection: Rule, threads: int | None = None
+) -> pa.Table:
     """The stored table if it is whole and of the parameters selected now, else a new one."""
     try:
         table = pq.read_table(
@@ -236,6 +262,9 @@ def evaluated(run: Run, memory_size: int, selection: Rule, threads: int | None =
     made_after = run.checked_status().iteration, run.selected(selection).iteration
     plan = make_plan(run, None, [memory_size], None)
     wanted = [(*made_after, planned.length, planned.batches) for planned in plan]
-    if list(zip(*columns, strict=True)) == wanted:
+    stored = list(zip(*columns, strict=True))
+    was_given_up = memory_size == GROWING and 0 < len(stored) < len(wanted)
+    was_given_up = was_given_up and table["score"][-1].as_py() < LOWEST_SCORE
+    if stored == wanted or (was_given_up and stored == wanted[: len(stored)]):
         return table
     return evaluate(run, memory_sizes=[memory_size], selection=selection, threads=threads)

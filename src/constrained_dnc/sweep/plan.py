@@ -14,7 +14,7 @@ from typing import Any
 from constrained_dnc.approaches import APPROACHES, PAPER_APPROACHES, get_approach
 from constrained_dnc.config import PRESETS, Config, make_config
 from constrained_dnc.errors import BadSetting, one_of, require_whole
-from constrained_dnc.evaluation.lengths import EXTENSION
+from constrained_dnc.evaluation.memories import EXTENSION
 from constrained_dnc.tasks.registry import BUILT_IN, get_task
 from constrained_dnc.training.files import read_json, write_atomically, write_json
 from constrained_dnc.training.run import surroundings

@@ -14,7 +14,8 @@ import pyarrow as pa
 from constrained_dnc.analysis.embeddings import PHASES, embed_run
 from constrained_dnc.config import Config, lengthened
 from constrained_dnc.evaluation.internals import analyse_run
-from constrained_dnc.evaluation.lengths import EXTENSION, evaluated
+from constrained_dnc.evaluation.lengths import evaluated
+from constrained_dnc.evaluation.memories import EXTENSION
 from constrained_dnc.study import read_study, write_results
 from constrained_dnc.sweep.plan import ANALYSIS, RUNS, Plan, results_name
 from constrained_dnc.training.compilation import use_compilation_cache

@@ -1,0 +1,89 @@
+"""Which memory a trained model is given: a number of slots, or one that grows with its input."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+
+from constrained_dnc.errors import BadSetting, RunProblem, require_whole
+from constrained_dnc.model.dnc import DNC
+from constrained_dnc.model.growing import Growing
+from constrained_dnc.shapes import Array, Float
+from constrained_dnc.tasks.task import Batch
+from constrained_dnc.training.files import read_json, write_json
+from constrained_dnc.training.run import Rule, Run
+from constrained_dnc.training.streams import evaluation_batch
+
+MemorySize: TypeAlias = int | Literal["growing"]
+
+GROWING: Literal["growing"] = "growing"
+EXTENSION = 10
+"""How many times larger the extended memory is."""
+FREE_CAPACITY = "free-capacity.json"
+"""The file of a run with the least free capacity of each selection."""
+
+
+def require_memory_size(value: Any) -> None:
+    """Refuse what is neither a number of slots nor the word."""
+    if isinstance(value, str):
+        if value != GROWING:
+            raise BadSetting("memory_size", value, f"a number of slots, or {GROWING}")
+    else:
+        require_whole("memory_size", value, 1)
+
+
+def source_of(memory_size: MemorySize, trained: int) -> str:
+    """Where a memory size comes from, as results call it."""
+    if memory_size == GROWING:
+        return GROWING
+    return {trained: "trained", EXTENSION * trained: "extended"}.get(memory_size, "given")
+
+
+def memory_for(run: Run, memory_size: MemorySize, selection: Rule) -> int | Growing:
+    """What the backends take for a memory size."""
+    if memory_size != GROWING:
+        return memory_size
+    trained = run.config.model.memory_size
+    return Growing(trained, min(free_capacity_of(run, selection), float(trained)))
+
+
+def free_capacity_of(run: Run, selection: Rule) -> float:
+    """The least free capacity that selected parameters have at training lengths, F.
+
+    Measured on one batch of the longest training length, then kept in the run directory.
+    """
+    selected = run.selected(selection)
+    path = run.folder / FREE_CAPACITY
+    stored = read_json(path) if path.exists() else {}
+    known = stored.get(selection)
+    if isinstance(known, dict) and known.get("iteration") == selected.iteration:
+        try:
+            return float(known["free_capacity"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise RunProblem(f"{path} cannot be read: no free capacity of {selection}") from error
+    batch = evaluation_batch(run.task, run.config, run.config.training.max_length, 0)
+    found = least_free_capacity(selected.model, batch)
+    if not run.is_pretrained:
+        about = {"iteration": selected.iteration, "free_capacity": found}
+        write_json(path, {**stored, selection: about})
+    return found
+
+
+def least_free_capacity(model: DNC, batch: Batch) -> float:
+    """The least sum of 1 - usage over the slots, of all samples and their own steps."""
+    usage = np.asarray(_usage(model, jnp.asarray(batch.inputs)), np.float64)
+    free = (1 - usage).sum(axis=-1)
+    steps = np.arange(len(free))[:, None] < batch.num_steps
+    return float(free[steps].min())
+
+
+@eqx.filter_jit
+def _usage(
+    model: DNC, inputs: Float[Array, "time batch inputs"]
+) -> Float[Array, "time batch slots"]:
+    inside = model.unroll(inputs, internals=True).internals
+    assert inside is not None
+    return inside.memory.usage

@@ -1,0 +1,115 @@
+"""Evaluation and prediction with a memory that grows."""
+
+import json
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from constrained_dnc.cli import main
+from constrained_dnc.errors import BadSetting
+from constrained_dnc.evaluation import lengths
+from constrained_dnc.evaluation.frontier import parse_memory_sizes, score_grid
+from constrained_dnc.evaluation.lengths import evaluate, evaluated, predict
+from constrained_dnc.evaluation.memories import free_capacity_of, memory_for
+from constrained_dnc.training.loop import train
+from constrained_dnc.training.streams import evaluation_batch
+from tiny_runs import tiny_config
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return train(tiny_config(), tmp_path_factory.mktemp("runs") / "run", threads=1)
+
+
+def test_free_capacity_is_the_least_at_training_lengths_and_kept(run):
+    batch = evaluation_batch(run.task, run.config, 2, 0)
+    inside = run.selected("seen").model.unroll(batch.inputs, 4, internals=True).internals
+    usage = np.asarray(inside.memory.usage, np.float64)
+    least = min(4 - usage[step, sample].sum() for step in range(6) for sample in range(4))
+    assert free_capacity_of(run, "seen") == pytest.approx(least, abs=1e-6)
+    path = run.folder / "free-capacity.json"
+    stored = json.loads(path.read_text())
+    assert stored["seen"]["iteration"] == run.selected("seen").iteration
+    stored["seen"]["free_capacity"] = 3.5
+    path.write_text(json.dumps(stored))
+    assert memory_for(run, "growing", "seen").free_capacity == 3.5
+
+
+def test_rows_of_a_growing_memory(run):
+    table = evaluate(run, memory_sizes=[4, "growing"], lengths=[1, 2])
+    rows = table.select(["length", "memory", "memory_size"]).to_pylist()
+    assert [tuple(row.values()) for row in rows] == [
+        (1, "trained", 4),
+        (2, "trained", 4),
+        (1, "growing", 4),
+        (2, "growing", 4),
+    ]
+    for name in ("4", "growing"):
+        assert pq.read_table(run.folder / f"evaluation-unseen-{name}.parquet").num_rows == 2
+    sizes = score_grid(table)[1]
+    assert sizes == [4, "growing"]
+
+
+def test_scores_are_those_of_the_model_with_that_memory(run):
+    memory = memory_for(run, "growing", "unseen")
+    batch = evaluation_batch(run.task, run.config, 5, 0)
+    outputs = run.model.unroll(batch.inputs, memory).outputs
+    table = evaluate(run, memory_sizes=["growing"], lengths=[5], batches=1, store=False)
+    wanted = run.task.score(batch, np.asarray(outputs)).score.mean()
+    assert table["score"][0].as_py() == pytest.approx(wanted, abs=1e-6)
+    answer = predict(run, run.task.format_problem(batch.problems[0]), memory_size="growing")
+    assert answer == run.task.decode(np.asarray(outputs), 5)[0]
+
+
+@pytest.mark.parametrize("lowest", [0.0, 2.0])
+def test_longer_inputs_are_left_out_once_less_than_half_is_right(run, monkeypatch, lowest):
+    monkeypatch.setattr(lengths, "LOWEST_SCORE", lowest)
+    plan = [2, 3, 4]  # training lengths end at 2, so 3 is the first that may end it
+    table = evaluate(run, memory_sizes=["growing"], lengths=plan, store=False)
+    assert table["length"].to_pylist() == (plan if lowest == 0 else [2, 3])
+
+
+def test_an_evaluation_that_was_given_up_is_not_repeated(run, monkeypatch):
+    monkeypatch.setattr(lengths, "LOWEST_SCORE", 2.0)
+    monkeypatch.setattr(lengths, "parse_lengths", lambda text: (2, 3, 4))
+    table = evaluated(run, "growing", "score")
+    assert table["length"].to_pylist() == [2, 3]
+    path = run.folder / "evaluation-score-growing.parquet"
+    stamp = path.stat().st_mtime_ns
+    assert evaluated(run, "growing", "score").equals(table)
+    assert path.stat().st_mtime_ns == stamp
+
+
+def test_on_the_command_line(run, capsys):
+    folder = str(run.folder)
+    assert main(["evaluate", folder, "--memory-size", "growing", "4", "--lengths", "2"]) == 0
+    assert [line.split()[:2] for line in capsys.readouterr().out.splitlines()[-3:-1]] == [
+        ["growing", "2"],
+        ["4", "2"],
+    ]
+    assert main(["predict", folder, "3 1 4", "--memory-size", "growing"]) == 0
+    arguments = ["--lengths", "2", "--memory-sizes", "4,growing"]
+    assert main(["frontier", folder, *arguments]) == 0
+
+
+@pytest.mark.parametrize("text", ["groing", "0", "1.5"])
+def test_other_words_are_refused(run, text, capsys):
+    try:
+        code = main(["predict", str(run.folder), "3 1 4", "--memory-size", text])
+    except SystemExit as stop:
+        code = stop.code
+    assert code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "memory" in line
+
+
+def test_memory_sizes_of_a_frontier():
+    assert parse_memory_sizes("growing") == ["growing"]
+    with pytest.raises(BadSetting, match=r"memory_sizes is 'x'; accepted: numbers of slots"):
+        parse_memory_sizes("x")
+
+
+def test_training_with_it_is_refused(capsys):
+    assert main(["train", "copy", "--model.memory-size", "growing"]) == 2
+    assert "once its model is trained" in capsys.readouterr().err
