@@ -2,6 +2,7 @@
 
 import json
 import math
+from pathlib import Path
 
 import hypothesis.strategies as st
 import numpy as np
@@ -101,3 +102,31 @@ def test_calm_selection_goes_on_from_json(measured, window, cut):
         assert straight.add(iteration, *entry) == resumed.add(iteration, *entry)
         assert straight.mean == resumed.mean
     assert straight.to_values() == resumed.to_values()
+
+
+def test_a_recorded_training_with_spikes():
+    """40 000 iterations of sort with the stateful baseline, measured every 10th.
+
+    The paper's rule selects from the middle of spikes and stays with parameters that have not
+    even learnt the training lengths; the rule of calm scores does neither.
+    """
+    with np.load(Path(__file__).parents[1] / "data" / "selection_series.npz") as series:
+        iterations, unseen, seen, scores = (
+            series[name].tolist()
+            for name in ("iteration", "unseen_loss", "seen_loss", "unseen_score")
+        )
+    window = 500
+    by_loss, by_score = Selection(window), CalmSelection(window)
+    selected_by_loss, selected_by_score, spikes = [], [], []
+    for place, iteration in enumerate(iterations):
+        if seen[place] > 3 * np.median(seen[max(0, place + 1 - window) : place + 1]):
+            spikes.append(iteration)
+        if by_loss.add(iteration, unseen[place]):
+            selected_by_loss.append(iteration)
+        if by_score.add(iteration, scores[place], seen[place]):
+            selected_by_score.append(iteration)
+    assert {3680, 5440, 5480, 7270} <= set(selected_by_loss) & set(spikes)
+    assert not set(selected_by_score) & set(spikes)
+    assert (by_loss.best_iteration, by_score.best_iteration) == (8640, 38410)
+    loss_at = dict(zip(iterations, seen, strict=True))
+    assert loss_at[8640] > 100 * loss_at[38410]

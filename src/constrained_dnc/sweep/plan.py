@@ -24,7 +24,7 @@ RUNS, RESULTS, ANALYSIS, ATTEMPTS, LOCKS = "runs", "results", "analysis", "attem
 MAX_ATTEMPTS = 3
 BUDGETS: dict[str, tuple[tuple[str, ...], tuple[str, ...], int]] = {
     "smoke": (("copy",), ("stateful-baseline", "compr+reg"), 1),
-    "quick": (("copy", "sort"), PAPER_APPROACHES, 3),
+    "quick": (("copy", "sort"), (*PAPER_APPROACHES, "compr+reg+used"), 3),
     "paper": (tuple(BUILT_IN), PAPER_APPROACHES, 10),
 }
 """Tasks, approaches and trials of a study that asks for nothing else."""
