@@ -218,7 +218,7 @@ def _fused(model: DNC, vectors: Vectors) -> tuple[Array, Array, Array, DNC]:
     inputs, target = jnp.asarray(vectors["inputs"]), jnp.asarray(vectors["target"])
     run = kernel.forward(model, inputs, int(vectors["memory_size"]), keep=True)
     loss, cotangents = jax.value_and_grad(lambda y: jnp.mean((y - target) ** 2))(run.outputs)
-    gradients = kernel.backward(cotangents, np.zeros_like(run.cell_states))
+    gradients = kernel.backward(run, cotangents, np.zeros_like(run.cell_states))
     return loss, jnp.asarray(run.outputs), jnp.asarray(run.cell_states), gradients
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import equinox as eqx
@@ -130,6 +131,22 @@ def test_fused_refuses_float64_tracing_and_second_derivatives():
         double = small_dnc("compr")
         with pytest.raises(BadSetting, match="float64, and fused computes in float32"):
             choose_backend("fused", double, "squared error", None, memory_size=5)
+
+
+@needs_kernel
+def test_threads_that_share_a_backend_get_their_own_gradients():
+    model, _ = model_and_batch()
+    backend = FusedBackend("squared error", None, 5)
+    batches = [get_task("sort").sample(seed, 3, 4) for seed in range(4)]
+
+    def gradients(batch):
+        return [np.array(leaf) for leaf in jax.tree.leaves(backend.value_and_grad(model, batch)[2])]
+
+    alone = [gradients(batch) for batch in batches]
+    with ThreadPoolExecutor(4) as pool:
+        together = list(pool.map(gradients, batches * 10))
+    for found, expected in zip(together, alone * 10, strict=True):
+        assert all(np.array_equal(a, b) for a, b in zip(found, expected, strict=True))
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ def in_float64(dnc: DNC, inputs, memory_size: int):
 def run_fused(dnc: DNC, inputs, memory_size: int, threads: int = 1, simd: str | None = None):
     kernel = fused.FusedUnroll(threads, simd)
     run = kernel.forward(dnc, inputs, memory_size, keep=True)
-    gradients = kernel.backward(*cotangents(dnc, inputs))
+    gradients = kernel.backward(run, *cotangents(dnc, inputs))
     return [run.outputs, run.cell_states], by_part(gradients)
 
 
@@ -243,7 +243,7 @@ def test_agrees_with_the_reference_vectors():
     )
     off = (run.outputs - vectors["target"]) * (2 / run.outputs.size)  # of the mean square
     gradients = parity._by_file_name(
-        kernel.backward(off.astype(np.float32), np.zeros_like(run.cell_states))
+        kernel.backward(run, off.astype(np.float32), np.zeros_like(run.cell_states))
     )
     found = errors(gradients.values(), [vectors[f"grad_{name}"] for name in gradients])
     assert len(found) == 26
@@ -267,7 +267,7 @@ def test_repeats_bit_for_bit(threads):
 
     def run():
         forward = kernel.forward(dnc, inputs, 13, keep=True)
-        return [*forward[:2], *by_part(kernel.backward(*cotangents(dnc, inputs)))]
+        return [*forward[:2], *by_part(kernel.backward(forward, *cotangents(dnc, inputs)))]
 
     first = run()
     kernel.forward(small_dnc("compr"), random_inputs(30, 7), 40, keep=True)  # other contents
@@ -301,7 +301,7 @@ def test_visiting_only_touched_slots_changes_no_bit(memory_size, simd):
     for inputs in (random_inputs(1, 3), random_inputs(45, 3, scale=2.0)):
         every = kernel.forward(dnc, inputs, memory_size, keep=True, weights=True)
         touched = kernel.forward(dnc, inputs, memory_size, weights=True)
-        assert all(np.array_equal(a, b) for a, b in zip(every, touched, strict=True))
+        assert all(np.array_equal(a, b) for a, b in zip(every[:4], touched[:4], strict=True))
     if memory_size == 400:
         used = np.any(every.write_weights != 0, axis=0)
         assert 45 < used.sum(-1).max() < 300, "the test has become too easy"
@@ -340,7 +340,7 @@ def test_not_a_number_is_passed_on_but_not_to_other_samples():
     run = kernel.forward(dnc, inputs, 13, keep=True)
     assert np.all(np.isnan(run.outputs[2:, 1]))
     assert np.array_equal(run.outputs[:, [0, 2]], whole[:, [0, 2]])
-    gradients = kernel.backward(*cotangents(dnc, inputs))
+    gradients = kernel.backward(run, *cotangents(dnc, inputs))
     assert np.all(np.isnan(gradients.controller.weight[:, 0]))
 
 
@@ -350,26 +350,29 @@ def test_a_loss_need_not_see_the_cell_states():
     d_outputs, d_cells = cotangents(dnc, inputs)
     kernel, found = fused.FusedUnroll(), []
     for cells in (None, np.zeros_like(d_cells)):
-        kernel.forward(dnc, inputs, 13, keep=True)
-        found.append(jax.tree.leaves(kernel.backward(d_outputs, cells)))
+        run = kernel.forward(dnc, inputs, 13, keep=True)
+        found.append(jax.tree.leaves(kernel.backward(run, d_outputs, cells)))
     assert all(np.array_equal(a, b) for a, b in zip(*found, strict=True))
 
 
 @compiled
-def test_backward_needs_one_kept_forward():
+def test_backward_needs_its_own_kept_forward():
     dnc, inputs = small_dnc("compr"), random_inputs(3, 2)
     kernel = fused.FusedUnroll()
     d_outputs, d_cells = cotangents(dnc, inputs)
+    forgotten = kernel.forward(dnc, inputs, 5)
     with pytest.raises(BadSetting, match="needs a forward with keep=True"):
-        kernel.backward(d_outputs, d_cells)
-    kernel.forward(dnc, inputs, 5, keep=True)
-    kernel.backward(d_outputs, d_cells)
+        kernel.backward(forgotten, d_outputs, d_cells)
+    run = kernel.forward(dnc, inputs, 5, keep=True)
+    kernel.backward(run, d_outputs, d_cells)
     with pytest.raises(BadSetting, match="only one backward"):
-        kernel.backward(d_outputs, d_cells)
-    kernel.forward(dnc, inputs, 5, keep=True)
-    kernel.forward(dnc, inputs, 5)
-    with pytest.raises(BadSetting, match="needs a forward with keep=True"):
-        kernel.backward(d_outputs, d_cells)
+        kernel.backward(run, d_outputs, d_cells)
+    for keep in (False, True):
+        run = kernel.forward(dnc, inputs, 5, keep=True)
+        other = kernel.forward(dnc, 2 * inputs, 5, keep=keep)  # as another thread would
+        with pytest.raises(BadSetting, match="needs a forward with keep=True just before it"):
+            kernel.backward(run, d_outputs, d_cells)
+    kernel.backward(other, d_outputs, d_cells)
 
 
 @compiled
@@ -385,10 +388,10 @@ def test_wrong_cotangents_are_refused_and_cost_nothing(spoil, sentence):
     dnc, inputs = small_dnc("compr"), random_inputs(3, 2)
     d_outputs, d_cells = cotangents(dnc, inputs)
     kernel = fused.FusedUnroll()
-    kernel.forward(dnc, inputs, 5, keep=True)
+    run = kernel.forward(dnc, inputs, 5, keep=True)
     with pytest.raises(BadSetting, match=sentence):
-        kernel.backward(spoil(d_outputs), d_cells)
-    kernel.backward(d_outputs, d_cells)
+        kernel.backward(run, spoil(d_outputs), d_cells)
+    kernel.backward(run, d_outputs, d_cells)
 
 
 @compiled
@@ -445,10 +448,10 @@ def assert_no_growth(calls: int):
     kernel = fused.FusedUnroll(2)
 
     def call():
-        kernel.forward(dnc, inputs, 5, keep=True, weights=True)
-        kernel.backward(d_outputs, d_cells)
+        run = kernel.forward(dnc, inputs, 5, keep=True, weights=True)
+        kernel.backward(run, d_outputs, d_cells)
         with pytest.raises(BadSetting, match="only one"):
-            kernel.backward(d_outputs, d_cells)
+            kernel.backward(run, d_outputs, d_cells)
 
     for _ in range(200):
         call()

@@ -1,5 +1,7 @@
 """A growing memory against a plain one, and against the rule written again in loops."""
 
+from itertools import accumulate
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -8,10 +10,12 @@ import pytest
 
 from constrained_dnc.approaches import APPROACHES, get_approach
 from constrained_dnc.errors import BadSetting, RunProblem
-from constrained_dnc.model.backend import PureBackend
+from constrained_dnc.model import fused
+from constrained_dnc.model.backend import FusedBackend, PureBackend
 from constrained_dnc.model.build import build_dnc
 from constrained_dnc.model.config import ModelConfig
 from constrained_dnc.model.growing import Growing
+from constrained_dnc.model.memory import interface_parts
 from constrained_dnc.tasks.registry import get_task
 
 SIZES = ModelConfig(memory_size=5, word_size=4, num_reads=2, hidden_size=8)
@@ -21,6 +25,16 @@ def model_of(approach: str, seed: int = 0):
     """A model whose parameters are large enough for gates that open and close."""
     model = build_dnc(get_approach(approach), get_task("copy"), SIZES, key=jax.random.key(seed))
     return jax.tree.map(lambda leaf: 3 * leaf if eqx.is_inexact_array(leaf) else leaf, model)
+
+
+def hoarder_of(approach: str):
+    """A model that mostly writes to free slots and frees few."""
+    model = model_of(approach)
+    sizes = interface_parts(model.num_reads, model.word_size)
+    starts = dict(zip(sizes, accumulate(sizes.values(), initial=0), strict=False))
+    bias = model.interface_bias.at[starts["free_gates"] : starts["allocation_gate"]].add(-6)
+    bias = bias.at[starts["allocation_gate"] : starts["read_modes"]].add(6)
+    return eqx.tree_at(lambda model: model.interface_bias, model, bias)
 
 
 def inputs_of(steps: int, batch: int = 3, seed: int = 0):
@@ -148,3 +162,75 @@ def test_every_approach_grows():
     for name in APPROACHES:
         outputs = model_of(name).unroll(inputs_of(4, batch=1), Growing(5, 5.0)).outputs
         assert np.isfinite(outputs).all()
+
+
+compiled = pytest.mark.skipif(fused.missing_reason() is not None, reason="needs the kernel")
+
+
+@compiled
+@pytest.mark.parametrize("approach", ["stateful-baseline", "compr+reg", "compr+reg+used"])
+@pytest.mark.parametrize(("start", "free_capacity"), [(1, 1.0), (5, 3.5)])
+def test_the_kernel_grows_as_the_pure_model(approach, start, free_capacity):
+    """Growth in the middle: some samples at some steps, with vectors of slots filled and not."""
+    model, inputs = hoarder_of(approach), inputs_of(20)
+    growing = Growing(start, free_capacity)
+    run = model.unroll(inputs, growing, internals=True)
+    slots = np.asarray(run.internals.memory.slots)
+    assert len(np.unique(slots)) > 10
+    assert slots.max() > 16
+    for simd in fused.simd_levels():
+        for threads in (1, 2):
+            ours = fused.FusedUnroll(threads, simd).forward(model, inputs, growing)
+            np.testing.assert_array_equal(ours.slots, slots)
+            np.testing.assert_allclose(ours.outputs, run.outputs, rtol=1e-4, atol=1e-5)
+
+
+@compiled
+@pytest.mark.parametrize("approach", ["stateful-baseline", "compr+reg+used"])
+def test_in_the_kernel_an_input_that_fits_keeps_every_bit(approach):
+    model, inputs = model_of(approach), inputs_of(6)
+    kernel = fused.FusedUnroll()
+    for size in (1, 9, 40):
+        grown, plain = (kernel.forward(model, inputs, n) for n in (Growing(size, 0.0), size))
+        np.testing.assert_array_equal(grown.slots, size)
+        np.testing.assert_array_equal(grown.outputs, plain.outputs)
+
+
+@compiled
+def test_in_the_kernel_a_sample_does_not_see_the_growth_of_others():
+    """Only one sample of the batch needs more slots; the others keep every bit."""
+    model, inputs = model_of("stateful-baseline"), inputs_of(40, batch=4)
+    kernel = fused.FusedUnroll(2)
+    for free_capacity in np.linspace(0, 5, 51):
+        together = kernel.forward(model, inputs, Growing(5, float(free_capacity)))
+        if np.sum(together.slots[-1] > 5) == 1:
+            break
+    assert np.sum(together.slots[-1] > 5) == 1
+    plain = kernel.forward(model, inputs, 5)
+    for k in range(4):
+        alone = kernel.forward(model, inputs[:, [k]], Growing(5, float(free_capacity)))
+        np.testing.assert_array_equal(together.outputs[:, [k]], alone.outputs)
+        grew = together.slots[-1, k] > 5
+        assert np.array_equal(together.outputs[:, k], plain.outputs[:, k]) != grew
+
+
+@compiled
+def test_the_kernel_refuses_what_it_cannot_grow():
+    model, inputs = model_of("stateful-baseline"), inputs_of(20)
+    backend = FusedBackend("squared error", None, 5)
+    needed = int(fused.FusedUnroll().forward(model, inputs, Growing(5, 5.0)).slots.max())
+    assert np.isfinite(backend.forward(model, inputs, Growing(5, 5.0, limit=needed)).outputs).all()
+    with pytest.raises(RunProblem, match=f"needs more than {needed - 1} slots"):
+        backend.forward(model, inputs, Growing(5, 5.0, limit=needed - 1))
+    with pytest.raises(BadSetting, match="a growing memory has neither a gradient"):
+        fused.FusedUnroll().forward(model, inputs, Growing(5, 5.0), keep=True)
+
+
+@compiled
+def test_one_slot_too_many_is_not_the_end_of_the_kernel():
+    model, inputs = model_of("compr+reg"), inputs_of(20)
+    kernel = fused.FusedUnroll()
+    before = kernel.forward(model, inputs, Growing(5, 5.0)).outputs
+    with pytest.raises(RunProblem):
+        kernel.forward(model, inputs, Growing(5, 5.0, limit=6))
+    np.testing.assert_array_equal(kernel.forward(model, inputs, Growing(5, 5.0)).outputs, before)

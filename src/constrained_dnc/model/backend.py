@@ -9,6 +9,7 @@ cell states and carries on from there.
 from __future__ import annotations
 
 import abc
+import threading
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
@@ -118,7 +119,10 @@ class PureBackend(AbstractBackend):
 
 
 class FusedBackend(AbstractBackend):
-    """The C++ kernel, with `threads` that share the batch."""
+    """The C++ kernel, with `threads` that share the batch.
+
+    Python threads that share a backend take turns: a gradient belongs to the forward before it.
+    """
 
     name = "fused"
 
@@ -133,27 +137,29 @@ class FusedBackend(AbstractBackend):
         super().__init__(kind, regularisation, memory_size)
         self.reason = reason
         self._unroll = fused.FusedUnroll(threads)
+        self._alone = threading.Lock()
 
     def value_and_grad(
         self, model: DNC, batch: Any
     ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]], DNC]:
-        run = self._unroll.forward(model, batch.inputs, self.memory_size, keep=True)
-        (loss, parts), cotangents = _loss_and_cotangents(
-            run.outputs, run.cell_states, _Answers.of(batch), self.kind, self.regularisation
-        )
-        return loss, parts, self._unroll.backward(*cotangents)
+        with self._alone:
+            run = self._unroll.forward(model, batch.inputs, self.memory_size, keep=True)
+            (loss, parts), cotangents = _loss_and_cotangents(
+                run.outputs, run.cell_states, _Answers.of(batch), self.kind, self.regularisation
+            )
+            return loss, parts, self._unroll.backward(run, *cotangents)
 
     def forward(
         self, model: DNC, inputs: Any, memory_size: int | Growing | None = None
     ) -> Unrolled:
-        if isinstance(memory_size, Growing):
-            return _grown(model, inputs, memory_size)
         size = self.memory_size if memory_size is None else memory_size
-        run = self._unroll.forward(model, inputs, size)
+        with self._alone:
+            run = self._unroll.forward(model, inputs, size)
         return Unrolled(jnp.asarray(run.outputs), jnp.asarray(run.cell_states), None)
 
     def weights(self, model: DNC, inputs: Any) -> tuple[Any, Any]:
-        run = self._unroll.forward(model, inputs, self.memory_size, weights=True)
+        with self._alone:
+            run = self._unroll.forward(model, inputs, self.memory_size, weights=True)
         return run.read_weights, run.write_weights
 
 

@@ -14,6 +14,9 @@ class Settings:
         used_slots: bool = False,
     ) -> None: ...
 
+class Growth:
+    def __init__(self, free_capacity: float, limit: int) -> None: ...
+
 class Kernel:
     def __init__(self, threads: int, simd: str | None = None) -> None: ...
     def forward(
@@ -24,9 +27,17 @@ class Kernel:
         memory_size: int,
         keep: bool,
         weights: bool,
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray | None]: ...
+        growth: Growth | None = None,
+    ) -> tuple[
+        np.ndarray,
+        np.ndarray,
+        np.ndarray | None,
+        np.ndarray | None,
+        np.ndarray | None,
+        int,
+    ]: ...
     def backward(
-        self, output_cotangents: object, cell_cotangents: object | None
+        self, of: int, output_cotangents: object, cell_cotangents: object | None
     ) -> dict[str, np.ndarray]: ...
     @property
     def simd(self) -> str: ...

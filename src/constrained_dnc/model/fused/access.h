@@ -170,9 +170,11 @@ void widen(Extent& e, int slots, const Record& old, float* link, Sizes& s) {
 // Add slots if less is free than the memory needs.
 bool grow(Extent& e, const float* usage, float free_capacity, const Sizes& s) {
   Vec total{};
-  for (int j = 0; j < s.span; j += lanes) total += load(usage + j);
-  float free = float(e.there) - sum(total);
-  if (free < 0.0f) free = 0.0f;  // by rounding
+  for (int j = 0; j < s.span; j += lanes) {
+    const Vec left = 1.0f - load(usage + j);
+    total += j + lanes < s.span || s.slots == s.span ? left : (s.last ? left : Vec{});
+  }
+  const float free = sum(total) + float(e.there - s.slots);
   if (!(free < free_capacity)) return false;
   e.there += int(__builtin_ceilf(free_capacity - free));
   return true;

@@ -23,6 +23,7 @@ namespace {
 
 using Array = nb::ndarray<nb::ro>;
 using Fresh = nb::ndarray<nb::numpy, float>;
+using Counts = nb::ndarray<nb::numpy, int>;
 
 std::string in_words(const std::vector<size_t>& shape) {
   std::string words = "(";
@@ -60,14 +61,15 @@ const float* checked(const std::string& name, nb::handle object, const std::vect
 }
 
 // A new array aligned to 64 bytes, which JAX takes without a copy.
-Fresh fresh(const std::vector<size_t>& shape) {
+template <class Kind = Fresh>
+Kind fresh(const std::vector<size_t>& shape) {
   size_t size = 1;
   for (size_t axis : shape) size *= axis;
-  size_t bytes = (std::max<size_t>(size, 1) * sizeof(float) + 63) / 64 * 64;
+  size_t bytes = (std::max<size_t>(size, 1) * sizeof(typename Kind::Scalar) + 63) / 64 * 64;
   void* memory = std::aligned_alloc(64, bytes);
   if (!memory) throw std::bad_alloc();
   nb::capsule owner(memory, [](void* p) noexcept { std::free(p); });
-  return Fresh(memory, shape.size(), shape.data(), owner);
+  return Kind(memory, shape.size(), shape.data(), owner);
 }
 
 int whole(const char* name, size_t value) {
@@ -106,16 +108,26 @@ struct Settings {
   bool used_slots;
 };
 
+struct Growth {
+  float free_capacity;
+  size_t limit;
+};
+
 class Kernel {
  public:
   Kernel(int threads, std::optional<std::string> simd)
       : workspace_(whole("threads", threads < 1 ? 0 : threads), level_named(simd)) {}
 
   nb::tuple forward(const Settings& settings, nb::dict parameters, nb::object inputs,
-                    size_t memory_size, bool keep, bool weights) {
+                    size_t memory_size, bool keep, bool weights,
+                    std::optional<Growth> growth) {
     const std::unique_lock<std::mutex> alone = enter();
     workspace_.forget();
-    const Shape shape = shape_of(settings, parameters, inputs, memory_size, keep);
+    Shape shape = shape_of(settings, parameters, inputs, memory_size, keep);
+    if (growth) {
+      if (keep || weights) refuse("a growing memory has neither a gradient nor weights to return");
+      start_growing(shape, *growth);
+    }
     const float* values[parameter_count] = {};
     std::vector<Array> owners;
     for (const ParameterShape& p : parameter_shapes(shape)) {
@@ -131,16 +143,22 @@ class Kernel {
     if (weights) read = fresh({T, B, R, N}), write = fresh({T, B, N});
     Results results{outputs.data(), cell_states.data(), read ? read->data() : nullptr,
                     write ? write->data() : nullptr, nullptr};
+    std::optional<Counts> slots;
+    if (growth) {
+      slots = fresh<Counts>({T, B});
+      std::memset(slots->data(), 0, T * B * sizeof(int));
+      results.slots = slots->data();
+    }
     {
       nb::gil_scoped_release release;
       workspace_.forward(shape, values, x, results);
     }
-    return nb::make_tuple(outputs, cell_states, read, write);
+    return nb::make_tuple(outputs, cell_states, read, write, slots, ++forwards_);
   }
 
-  nb::dict backward(nb::object output_cotangents, nb::object cell_cotangents) {
+  nb::dict backward(size_t of, nb::object output_cotangents, nb::object cell_cotangents) {
     const std::unique_lock<std::mutex> alone = enter();
-    if (!workspace_.kept())
+    if (!workspace_.kept() || of != forwards_)
       refuse("backward needs a forward with keep=True just before it, and only one backward each");
     const Shape& s = workspace_.shape();
     const size_t T = s.steps, B = s.batch;
@@ -202,7 +220,16 @@ class Kernel {
     return s;
   }
 
+  static void start_growing(Shape& s, const Growth& growth) {
+    s.start = s.slots;
+    s.slots = whole("limit", growth.limit);
+    s.free_capacity = growth.free_capacity;
+    if (s.slots < s.start || !(s.free_capacity >= 0 && s.free_capacity <= s.start))
+      refuse("a memory grows from memory_size to limit slots, of which free_capacity are free");
+  }
+
   Workspace workspace_;
+  size_t forwards_ = 0;  // a backward names the one it belongs to
   std::mutex busy_;
 };
 
@@ -214,11 +241,13 @@ NB_MODULE(_kernel, m) {
       .def(nb::init<std::string, int, int, bool, float, std::optional<float>, bool>(),
            "controller"_a, "word_size"_a, "num_reads"_a, "compression"_a, "forget_bias"_a,
            "clip_value"_a = nb::none(), "used_slots"_a = false);
+  nb::class_<Growth>(m, "Growth", "How a memory grows.")
+      .def(nb::init<float, size_t>(), "free_capacity"_a, "limit"_a);
   nb::class_<Kernel>(m, "Kernel", "A reusable workspace and the threads that work in it.")
       .def(nb::init<int, std::optional<std::string>>(), "threads"_a, "simd"_a = nb::none())
       .def("forward", &Kernel::forward, "settings"_a, "parameters"_a, "inputs"_a, "memory_size"_a,
-           "keep"_a, "weights"_a)
-      .def("backward", &Kernel::backward, "output_cotangents"_a, "cell_cotangents"_a.none())
+           "keep"_a, "weights"_a, "growth"_a = nb::none())
+      .def("backward", &Kernel::backward, "of"_a, "output_cotangents"_a, "cell_cotangents"_a.none())
       .def_prop_ro("simd", &Kernel::simd)
       .def_prop_ro("workspace_bytes", &Kernel::workspace_bytes);
   m.def("simd_levels", [] {

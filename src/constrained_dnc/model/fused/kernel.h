@@ -38,14 +38,12 @@ struct Shape {
   CDNC_INLINE int gates() const { return (controller == Controller::feed_forward ? 3 : 4) * hidden; }
   // Without `keep` only slots that were touched need to be visited.
   CDNC_INLINE bool resizes() const { return start > 0 || (used_slots && !keep); }
-  // The most slots that can be visited. A step adds at most 1 to the sum of the usages.
+  // The most slots that can be visited: a step uses up the worth of one, and never more than `start`
+  // shall be free.
   CDNC_INLINE int room() const {
-    double most = slots;
-    if (start) {
-      const double bound = double(free_capacity) + steps + 2;
-      most = bound < slots ? (bound > start ? bound : start) : slots;
-    }
-    if (used_slots && !keep && double(brushed) * steps < most) most = double(brushed) * steps;
+    long most = slots;
+    if (start && long(start) + steps < most) most = long(start) + steps;
+    if (used_slots && !keep && long(brushed) * steps < most) most = long(brushed) * steps;
     return int(most);
   }
   CDNC_INLINE int links() const { return keep ? (steps - 1) / segment : 0; }

@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from constrained_dnc.cores import MAX_THREADS
-from constrained_dnc.errors import BadSetting, require_whole
+from constrained_dnc.errors import BadSetting, RunProblem, require_whole
 from constrained_dnc.model.controllers import FeedForward, Lstm, PeepholeLstm
 from constrained_dnc.model.dnc import DNC
+from constrained_dnc.model.growing import Growing
 
 _why_missing: str | None = None
 try:
@@ -37,12 +38,15 @@ def simd_levels() -> list[str]:
 
 
 class Run(NamedTuple):
-    """What a forward returns; the weights only when asked for."""
+    """What a forward returns; the weights only when asked for, the slots of a growing memory."""
 
     outputs: Float[np.ndarray, "time batch outputs"]
     cell_states: Float[np.ndarray, "time batch cell"]
     read_weights: Float[np.ndarray, "time batch reads slots"] | None
     write_weights: Float[np.ndarray, "time batch slots"] | None
+    slots: Int[np.ndarray, "time batch"] | None
+    number: int  # of the forward, for its backward
+    kept: DNC | None  # the model, when its gradient may be asked for
 
 
 class FusedUnroll:
@@ -57,7 +61,6 @@ class FusedUnroll:
             raise BadSetting("backend", "fused", f"pure ({_why_missing})")
         with _refusals():
             self._kernel = _kernel.Kernel(threads, simd)
-        self._kept: DNC | None = None
 
     @property
     def simd(self) -> str:
@@ -73,7 +76,7 @@ class FusedUnroll:
         self,
         dnc: DNC,
         inputs: Float[Any, "time batch inputs"],
-        memory_size: int | None = None,
+        memory_size: int | Growing | None = None,
         *,
         keep: bool = False,
         weights: bool = False,
@@ -83,35 +86,43 @@ class FusedUnroll:
         `keep` keeps what `backward` needs; `weights` also returns read and write weights.
         """
         refuse_traced(inputs, dnc)
-        memory_size = dnc.memory_size if memory_size is None else memory_size
-        dnc.check_run(inputs, memory_size)
+        growing = memory_size if isinstance(memory_size, Growing) else None
+        size = dnc.memory_size if memory_size is None else memory_size
+        size = size.start if isinstance(size, Growing) else size
+        dnc.check_run(inputs, size)
         settings = _settings(dnc)
         parameters = {name: np.asarray(leaf) for name, leaf in _named_leaves(dnc)}
         values = np.ascontiguousarray(inputs, np.float32)
+        growth = _kernel.Growth(growing.free_capacity, growing.limit) if growing else None
         with _refusals():
-            run = self._kernel.forward(
-                settings, parameters, values, int(memory_size), keep, weights
+            found = self._kernel.forward(
+                settings, parameters, values, int(size), keep, weights, growth
             )
-            self._kept = dnc if keep else None
-        return Run(*run)
+        run = Run(*found, dnc if keep else None)
+        if growing is not None and run.slots is not None and run.slots.max() > growing.limit:
+            raise RunProblem(growing.refusal)
+        return run
 
     def backward(
         self,
+        run: Run,
         output_cotangents: Any,  # (time, batch, outputs), checked by the kernel
         cell_cotangents: Any,  # (time, batch, cell), or None for a loss that does not see them
     ) -> DNC:
-        """The gradient of every parameter, as a DNC of NumPy arrays, after one kept forward."""
+        """The gradient of every parameter, as a DNC of NumPy arrays; once for a kept `run`.
+
+        Refused when this kernel has run forward since, in whatever thread.
+        """
         refuse_traced(output_cotangents, cell_cotangents)
-        dnc = self._kept
         with _refusals():
             gradients = self._kernel.backward(
+                run.number,
                 np.ascontiguousarray(output_cotangents),
                 None if cell_cotangents is None else np.ascontiguousarray(cell_cotangents),
             )
-        self._kept = None
-        assert dnc is not None  # the kernel has refused otherwise
-        leaves = [gradients[name] for name, _ in _named_leaves(dnc)]
-        return jax.tree.unflatten(jax.tree.structure(dnc), leaves)
+        assert run.kept is not None  # the kernel has refused otherwise
+        leaves = [gradients[name] for name, _ in _named_leaves(run.kept)]
+        return jax.tree.unflatten(jax.tree.structure(run.kept), leaves)
 
 
 @contextmanager
