@@ -177,4 +177,4 @@ def test_shipped_results_are_those_of_the_study(shipped):
         assert ours.analysis(config.run_id, "states").keys() == {"states"}
     assert not list((folder / "results").rglob("*.safetensors"))
     tables = list((folder / "results" / "results").glob("*.parquet"))
-    assert sum(pq.read_table(path).num_rows for path in tables) == 2 * 16
+    assert sum(pq.read_table(path).num_rows for path in tables) == 2 * 20

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from constrained_dnc.approaches import APPROACHES
@@ -23,7 +24,11 @@ def mark_done(plan: Plan, config) -> None:
     (plan.folder / "analysis").mkdir(exist_ok=True)
     np.savez(plan.folder / "analysis" / f"{config.run_id}.npz")
     task, approach, seed = config.task, config.approach.name, config.seed
-    rows = [row(task, approach, seed, length, 1.0, run_id=config.run_id) for length in (2, 3)]
+    rows = [
+        row(task, approach, seed, length, 1.0, run_id=config.run_id, memory=memory)
+        for memory in ("trained", "extended", "growing")
+        for length in (2, 3)
+    ]
     write_results(plan.folder, results_name(config), rows)
 
 
@@ -84,6 +89,20 @@ def test_a_run_is_done_with_results_and_analysis(tmp_path):
     assert open_study(tmp_path, SMOKE).to_do() == [first]
     (tmp_path / "analysis" / f"{second.run_id}.npz").unlink()
     assert plan.to_do() == [first, second]
+
+
+def test_results_that_lack_a_memory_are_to_be_completed(tmp_path):
+    plan = open_study(tmp_path, SMOKE)
+    first, _ = plan.configs
+    mark_done(plan, first)
+    path = tmp_path / "results" / f"{results_name(first)}.parquet"
+    table = pq.read_table(path)
+    pq.write_table(table.slice(0, 4), path)  # without the growing one, as in the past
+    assert not plan.is_done(first)
+    path.write_bytes(b"PAR1")
+    assert not plan.is_done(first)
+    pq.write_table(table, path)
+    assert plan.is_done(first)
 
 
 def test_a_run_is_given_up_after_three_attempts_and_tried_again_without_them(tmp_path):

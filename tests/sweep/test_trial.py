@@ -127,9 +127,11 @@ def test_a_trial_leaves_results_and_analysis_and_is_not_done_twice(plan):
     found = [(row["selection"], row["memory_size"], row["length"]) for row in rows_of(plan)]
     plain = [(rule, 4, length) for rule in ("unseen", "seen", "score") for length in (1, 2, 3, 4)]
     extended = [(rule, 40, length) for rule in ("unseen", "score") for length in (2, 5)]
-    assert sorted(found) == sorted([*plain, *extended])
+    growing = [(rule, 4, length) for rule in ("unseen", "score") for length in (2, 5)]
+    assert sorted(found) == sorted([*plain, *extended, *growing])
     assert {(row["memory_size"], row["memory"]) for row in rows_of(plan)} == {
         (4, "trained"),
+        (4, "growing"),
         (40, "extended"),
     }
     arrays = read_study(plan.folder).analysis(config.run_id, "states", "write_mode_encoding")
@@ -185,7 +187,7 @@ def test_a_study_that_grows_ends_with_the_bits_of_a_longer_one(plan, tmp_path):
     assert {run.iterations for run in grown.runs.values()} == {40}
     for iterations, rows in ((20, rows_of(plan)), (40, rows_of(longer))):
         curves = grown.curves("trained", "unseen", iterations)["copy", "compr"]
-        wanted = [row["score"] for row in rows if row["memory_size"] == 4]
+        wanted = [row["score"] for row in rows if row["memory"] == "trained"]
         np.testing.assert_array_equal(curves.scores[0], wanted[:4])
     # asked for less again, nothing happens
     assert plan.is_done(config)

@@ -11,17 +11,27 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from constrained_dnc.approaches import APPROACHES, PAPER_APPROACHES, get_approach
 from constrained_dnc.config import PRESETS, Config, make_config
 from constrained_dnc.errors import BadSetting, one_of, require_whole
 from constrained_dnc.evaluation.memories import EXTENSION
 from constrained_dnc.tasks.registry import BUILT_IN, get_task
 from constrained_dnc.training.files import read_json, write_atomically, write_json
-from constrained_dnc.training.run import surroundings
+from constrained_dnc.training.run import Rule, surroundings
 
 STUDY, FAILURES = "study.json", "failures.json"
 RUNS, RESULTS, ANALYSIS, ATTEMPTS, LOCKS = "runs", "results", "analysis", "attempts", "locks"
 MAX_ATTEMPTS = 3
+EVALUATED: dict[Rule, tuple[str, ...]] = {
+    "unseen": ("trained", "extended", "growing"),
+    "score": ("trained", "extended", "growing"),
+    "seen": ("trained",),
+}
+"""By selection rule, the memories that a run is evaluated with."""
+
 BUDGETS: dict[str, tuple[tuple[str, ...], tuple[str, ...], int]] = {
     "smoke": (("copy",), ("stateful-baseline", "compr+reg"), 1),
     "quick": (("copy", "sort"), (*PAPER_APPROACHES, "compr+reg+used"), 3),
@@ -98,8 +108,9 @@ class Plan:
 
     def _evaluated_after(self, run_id: str) -> int:
         """The most iterations that a run was asked for and then evaluated; 0 if it never was."""
-        names = (path.stem for path in (self.folder / RESULTS).glob(f"{run_id}-*.parquet"))
-        return max((int(name.removeprefix(f"{run_id}-")) for name in names), default=0)
+        paths = (self.folder / RESULTS).glob(f"{run_id}-*.parquet")
+        whole = (path.stem for path in paths if _has_all_memories(path))
+        return max((int(name.removeprefix(f"{run_id}-")) for name in whole), default=0)
 
     def lock(self, config: Config) -> Path:
         """Held by whoever has the run in hand."""
@@ -150,6 +161,15 @@ class Plan:
                 failures.append({**about, "reason": reasons[-1], "attempts": len(reasons)})
         write_atomically(self.folder / FAILURES, json.dumps(failures, indent=1).encode())
         return failures
+
+
+def _has_all_memories(path: Path) -> bool:
+    """Whether results are whole: an earlier version may have evaluated fewer memories."""
+    try:
+        memories = pq.read_table(path, columns=["memory"])["memory"].to_pylist()
+    except (OSError, pa.ArrowException):  # damaged, or without the column: to be made again
+        return False
+    return set(EVALUATED["unseen"]) <= set(memories)
 
 
 def results_name(config: Config) -> str:

@@ -15,13 +15,13 @@ from constrained_dnc.analysis.embeddings import PHASES, embed_run
 from constrained_dnc.config import Config, lengthened
 from constrained_dnc.evaluation.internals import analyse_run
 from constrained_dnc.evaluation.lengths import evaluated
-from constrained_dnc.evaluation.memories import EXTENSION
+from constrained_dnc.evaluation.memories import EXTENSION, GROWING, MemorySize
 from constrained_dnc.study import read_study, write_results
-from constrained_dnc.sweep.plan import ANALYSIS, RUNS, Plan, results_name
+from constrained_dnc.sweep.plan import ANALYSIS, EVALUATED, RUNS, Plan, results_name
 from constrained_dnc.training.compilation import use_compilation_cache
 from constrained_dnc.training.files import locked, make_folder, write_atomically
 from constrained_dnc.training.loop import train
-from constrained_dnc.training.run import CONFIG, SELECTED, Rule, Run, load_run
+from constrained_dnc.training.run import CONFIG, SELECTED, Run, load_run
 
 
 @dataclass(frozen=True)
@@ -74,25 +74,22 @@ def run_trial(study: str, config_text: str) -> Outcome:
         return Outcome("failed", reason, traceback.format_exc())
 
 
-EVALUATED: dict[Rule, tuple[int, ...]] = {
-    "unseen": (1, EXTENSION),
-    "score": (1, EXTENSION),
-    "seen": (1,),
-}
-"""By selection rule, how many times the slots of training."""
-
-
 def _complete(study: Path, config: Config, run: Run) -> None:
-    """Evaluate with and without memory extension, analyse and embed.
+    """Evaluate with the memories that a study compares, analyse and embed.
 
     The results are written last, and mark the run as done.
     """
     run_id, memory_size = config.run_id, config.model.memory_size
+    sizes: dict[str, MemorySize] = {
+        "trained": memory_size,
+        "extended": EXTENSION * memory_size,
+        "growing": GROWING,
+    }
     tables = [
-        evaluated(run, times * memory_size, rule, threads=1)
-        for rule, sizes in EVALUATED.items()
+        evaluated(run, sizes[memory], rule, threads=1)
+        for rule, memories in EVALUATED.items()
         if (run.folder / SELECTED[rule]).exists()  # not if no update was ever finite
-        for times in sizes
+        for memory in memories
     ]
     arrays = io.BytesIO()
     np.savez(arrays, allow_pickle=False, **analyse_run(run))
