@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from itertools import count
+from itertools import count, product
 from pathlib import Path
 
 import numpy as np
@@ -34,6 +34,10 @@ class Request:
     samples: int = 64
     preset: str = "paper"
     """Whose lengths, slots and settings the study has."""
+    selections: Sequence[str] = ("unseen",)
+    growing: bool = False
+    stages: Sequence[int] = ()
+    """Shorter trainings that the study grew from, in iterations."""
 
 
 def write_study(path: Path, request: Request | None = None, *, number_runs: bool = False) -> Path:
@@ -124,13 +128,17 @@ def _rows(
     chance = {"logic": 0.52, "add": 0.5}.get(task, 0.2)
     key = (task, approach.removeprefix("lstm-").replace("peephole", "stateful-baseline"))
     model, _, evaluation = PRESETS[request.preset]
-    sizes = [(model.memory_size, parse_lengths(evaluation.lengths), False)]
-    if request.extended:
-        extension = parse_lengths(evaluation.extension_lengths)
-        sizes.append((10 * model.memory_size, extension, True))
-    for memory_size, lengths, extended in sizes:
-        longest = published.max_lengths(extended).get(key, 20) * max(quality, 0.3)
-        longest *= model.memory_size / 50
+    size, lengths = model.memory_size, parse_lengths(evaluation.lengths)
+    extension = parse_lengths(evaluation.extension_lengths)
+    memories = [("trained", size, lengths, 1.0)]
+    memories += [("extended", 10 * size, extension, 1.0)] * request.extended
+    memories += [("growing", size, extension, 2.0)] * request.growing
+    cases = product(request.selections, memories, (*request.stages, request.iterations))
+    for rule, (memory, memory_size, lengths, factor), iterations in cases:
+        if rule == "seen" and memory != "trained":
+            continue
+        longest = published.max_lengths(memory == "extended").get(key, 20) * max(quality, 0.3)
+        longest *= factor * size / 50 * (iterations / request.iterations) ** 0.3
         scores = _curve(np.array(lengths), longest, chance)
         noisy = np.clip(scores + rng.normal(0, 0.004, len(lengths)), 0, 1)
         for length, score in zip(lengths, noisy, strict=True):
@@ -140,9 +148,12 @@ def _rows(
                 seed,
                 length,
                 float(score),
+                selection=rule,
+                memory=memory,
                 memory_size=memory_size,
-                batches=3 if extended else 10,
-                iterations=request.iterations,
+                batches=10 if memory == "trained" else 3,
+                iteration=iterations - 10,
+                iterations=iterations,
             )
 
 

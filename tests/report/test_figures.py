@@ -13,6 +13,7 @@ from PIL import Image
 
 from constrained_dnc.report import drawing, figures, published
 from constrained_dnc.report.findings import Findings, find
+from constrained_dnc.report.page import collect
 from constrained_dnc.study import read_study
 from synthetic import Request, write_study
 
@@ -110,7 +111,8 @@ def test_dark_figures_keep_the_colours_of_the_data(findings: Findings) -> None:
 
 
 def test_files_of_every_figure(findings: Findings, page: Path) -> None:
-    names = {drawing.name for drawing in figures.all_drawings(findings)}
+    found = collect(findings.study).drawings.values()
+    names = {drawing.name for drawings in found for drawing in drawings}
     assert "peephole_vs_vanilla_lstm" in names
     assert {"states_sort_encoding", "states_search_encoding", "read_modes_search"} <= names
     directory = page.parent / "figures"

@@ -257,7 +257,7 @@ def test_the_page_in_a_browser(browser: Browser, page: Path, width: int, scheme:
     assert browser.run(counts) == [8, 8, 8, 8]
     drawn = "return document.querySelectorAll('.chart .scatterlayer path.js-line').length"
     assert browser.run(drawn) >= 16
-    assert len(browser.driver.find_elements(By.CSS_SELECTOR, "section.table table")) == 10
+    assert len(browser.driver.find_elements(By.CSS_SELECTOR, "section.table table")) == 12
     broken = "return [...document.images].filter(i => i.complete && !i.naturalWidth).length"
     assert browser.run(broken) == 0
     ink = browser.run("return document.querySelector('.js-plotly-plot').layout.font.color")
@@ -277,6 +277,21 @@ def test_a_chip_toggles_an_approach_in_all_charts(browser: Browser, page: Path) 
     assert chip.get_attribute("aria-pressed") == "false"
     chip.click()
     assert browser.run(shown) == before
+
+
+def test_a_rule_is_chosen_for_all_charts(browser: Browser, tmp_path: Path) -> None:
+    rules = ("unseen", "seen", "score")
+    request = Request(("sort",), ("reg",), trials=1, analysis=False, selections=rules)
+    browser.show(build_report(write_study(tmp_path, request)), 390, "light")
+    counts = "return [...document.querySelectorAll('.js-plotly-plot')].map(c => c.data.length)"
+    assert browser.run(counts) == [2, 2]
+    seen = browser.driver.find_element(By.CSS_SELECTOR, ".rule[data-rule=seen]")
+    browser.run("document.querySelector('.rule[data-rule=seen]').click()")
+    assert browser.run(counts) == [2, 0]  # not evaluated with extended memory
+    assert seen.get_attribute("aria-pressed") == "true"
+    told = "return document.querySelectorAll('.js-plotly-plot')[1].textContent"
+    assert "not evaluated with this rule" in browser.run(told)
+    assert browser.log("browser") == []
 
 
 def test_hovering_shows_the_median_and_the_spread(browser: Browser, page: Path) -> None:

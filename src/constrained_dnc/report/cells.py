@@ -21,11 +21,11 @@ LATEX = {letter: "\\" + letter for letter in "&%$#_{}"} | {
 
 @dataclass(frozen=True)
 class Cell:
-    """One entry, already worded: ours, the paper's, and ours minus the paper's."""
+    """One entry, already worded: ours and, if it has one, the paper's and ours minus it."""
 
     ours: str
-    paper: str
-    difference: str
+    paper: str = ""
+    difference: str = DASH
     note: str = ""
     bold: bool = False
     italic: bool = False
@@ -67,7 +67,8 @@ def to_csv(table: Table) -> str:
 
 
 def to_latex(table: Table) -> str:
-    """A tabular with three lines per row: ours, the paper's, the difference."""
+    """A tabular with three lines per row: ours, the paper's, the difference; or ours alone."""
+    has_paper = any(cell.paper for _, cells in table.rows for cell in cells)
     lines = [
         *("% " + " ".join(f"{text}".split()) for text in (table.title, table.caption)),
         *("% " + " ".join(warning.split()) for warning in table.warnings),
@@ -79,9 +80,10 @@ def to_latex(table: Table) -> str:
     for label, cells in table.rows:
         entries = {
             "ours": [_marked(cell.ours, cell.bold, cell.italic) for cell in cells],
-            "paper": [_marked(cell.paper, cell.paper_bold, False) for cell in cells],
-            "difference": [_latex(cell.difference) for cell in cells],
         }
+        if has_paper:
+            entries["paper"] = [_marked(cell.paper, cell.paper_bold, False) for cell in cells]
+            entries["difference"] = [_latex(cell.difference) for cell in cells]
         for name, texts in entries.items():
             head = _latex(label) if name == "ours" else ""
             lines.append(" & ".join([head, name, *texts]) + r" \\")

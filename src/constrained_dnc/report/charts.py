@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from constrained_dnc.analysis.statistics import THRESHOLD
 from constrained_dnc.report.drawing import colour, dash
-from constrained_dnc.report.findings import Findings
+from constrained_dnc.report.findings import MEMORIES, Findings
 from constrained_dnc.report.wording import file_name
 from constrained_dnc.study import Curves
 
@@ -41,55 +42,59 @@ class Group:
     charts: tuple[Chart, ...]
 
 
-def chips(findings: Findings) -> list[Chip]:
+def chips(rules: Sequence[Findings]) -> list[Chip]:
     """One per approach that has a curve."""
-    shown = {name for _, name in findings.plain.curves}
+    shown = {name for findings in rules for _, name in findings.plain.curves}
     return [
         Chip(name, colour(name), colour(name) if dash(name) == "-" else "none")
-        for name in findings.approaches
+        for name in rules[0].approaches
         if name in shown
     ]
 
 
-def groups(findings: Findings) -> list[Group]:
-    """The charts without and with memory extension."""
+def groups(rules: Sequence[Findings]) -> list[Group]:
+    """The charts of every kind of memory."""
+    study = rules[0].study
+    titles = {
+        "trained": f"With the memory it was trained with ({study.memory_size} slots)",
+        "extended": f"With extended memory ({study.extended_memory_size} slots)",
+        "growing": f"With a growing memory (from {study.memory_size} slots on)",
+    }
     found = []
-    for extended in (False, True):
-        tasks = _tasks(findings, extended)
-        if tasks:
-            slots = findings.study.extended_memory_size if extended else findings.study.memory_size
-            name = "extended memory" if extended else "the memory it was trained with"
-            charts = [
-                Chart(_id(task, extended), task, f"score against length, {task}, {slots} slots")
-                for task in tasks
-            ]
-            found.append(Group(f"With {name} ({slots} slots)", tuple(charts)))
+    for memory in MEMORIES:
+        charts = [
+            Chart(_id(task, memory), task, f"score against length, {task}, {memory} memory")
+            for task in _tasks(rules, memory)
+        ]
+        if charts:
+            found.append(Group(titles[memory], tuple(charts)))
     return found
 
 
-def data(findings: Findings) -> list[dict[str, object]]:
-    """Everything that is drawn, as JSON values."""
-    study = findings.study
+def data(rules: Sequence[Findings]) -> list[dict[str, object]]:
+    """Everything that is drawn, as JSON values; the curves of every selection rule."""
+    study = rules[0].study
     trained = study.training_lengths
+    sizes = {"trained": [study.memory_size], "growing": [study.memory_size]}
+    sizes["extended"] = [size for size in (study.memory_size, study.extended_memory_size) if size]
     return [
         {
-            "id": _id(task, extended),
-            "log": extended,
-            "slots": [
-                size
-                for size in (study.memory_size, study.extended_memory_size)
-                if size and (extended or size == study.memory_size)
-            ],
+            "id": _id(task, memory),
+            "log": memory != "trained",
+            "slots": sizes[memory],
             "threshold": 100 * THRESHOLD,
             "training": None if trained is None else list(trained),
-            "series": [
-                _series(findings.at(extended).curves[task, name])
-                for name in findings.approaches
-                if (task, name) in findings.at(extended).curves
-            ],
+            "rules": {
+                findings.selection: [
+                    _series(findings.memories[memory].curves[task, name])
+                    for name in findings.approaches
+                    if (task, name) in findings.memories[memory].curves
+                ]
+                for findings in rules
+            },
         }
-        for extended in (False, True)
-        for task in _tasks(findings, extended)
+        for memory in MEMORIES
+        for task in _tasks(rules, memory)
     ]
 
 
@@ -108,10 +113,10 @@ def _series(curve: Curves) -> dict[str, object]:
     }
 
 
-def _tasks(findings: Findings, extended: bool) -> list[str]:
-    found = {task for task, _ in findings.at(extended).curves}
-    return [task for task in findings.tasks if task in found]
+def _tasks(rules: Sequence[Findings], memory: str) -> list[str]:
+    found = {task for findings in rules for task, _ in findings.memories[memory].curves}
+    return [task for task in rules[0].tasks if task in found]
 
 
-def _id(task: str, extended: bool) -> str:
-    return f"chart-{file_name(task)}-{'extended' if extended else 'plain'}"
+def _id(task: str, memory: str) -> str:
+    return f"chart-{file_name(task)}-{'plain' if memory == 'trained' else memory}"

@@ -38,6 +38,7 @@ COLOURS = {
     "peephole": "#CC79A7",
 }
 OTHER_COLOURS = ("#8C8C8C", "#A6761D", "#7570B3", "#66A61E")
+MEMORY_COLOURS = {"trained": "#0072B2", "extended": "#D55E00", "growing": "#009E73"}
 PHASE_COLOURS = {"encoding": "#0072B2", "decoding": "#E69F00"}
 LIGHT = {"ink": "#1d2328", "faint": "#c9ced3", "ground": "#ffffff"}
 DARK = {"ink": "#e3e7ea", "faint": "#4a525a", "ground": "#1b2025"}
@@ -145,12 +146,21 @@ def grid(count: int, columns: int, width: float, height: float) -> tuple[Figure,
 def draw_curves(
     panel: Axes, curves: Sequence[Curves], training_lengths: tuple[int, int] | None
 ) -> None:
-    """Medians with the middle half of the trials; the training lengths shaded."""
+    """Medians with the middle half of the trials, in the colours of their approaches."""
     for curve in curves:
-        low, median, high = 100 * np.quantile(curve.scores, [0.25, 0.5, 0.75], axis=0)
-        shade, style = colour(curve.approach), dash(curve.approach)
-        panel.fill_between(curve.lengths, low, high, color=shade, alpha=0.18, lw=0)
-        panel.plot(curve.lengths, median, color=shade, ls=style, lw=1.6)
+        draw_curve(panel, curve, colour(curve.approach), dash(curve.approach))
+    finish_panel(panel, training_lengths)
+
+
+def draw_curve(panel: Axes, curve: Curves, shade: str, dash: str) -> None:
+    """The median of the trials and their middle half."""
+    low, median, high = 100 * np.quantile(curve.scores, [0.25, 0.5, 0.75], axis=0)
+    panel.fill_between(curve.lengths, low, high, color=shade, alpha=0.18, lw=0)
+    panel.plot(curve.lengths, median, color=shade, ls=dash, lw=1.6)
+
+
+def finish_panel(panel: Axes, training_lengths: tuple[int, int] | None) -> None:
+    """Shade the training lengths, mark what counts as processed, show all of the scale."""
     if training_lengths is not None:
         ink = mpl.rcParams["text.color"]
         panel.axvspan(*training_lengths, color=ink, alpha=0.07, lw=0, zorder=0)
@@ -173,10 +183,10 @@ def log_lengths(panel: Axes) -> None:
     panel.xaxis.set_major_formatter(ScalarFormatter())
 
 
-def label_outside(figure: Figure, x: str, y: str) -> None:
+def label_outside(figure: Figure, x: str, y: str, unit: str = "(%)") -> None:
     """One label for all panels, on either axis."""
     figure.supxlabel(x, fontsize=9)
-    figure.supylabel(y if "%" in y else f"{y} (%)", fontsize=9)
+    figure.supylabel(f"{y} {unit}".strip(), fontsize=9)
 
 
 def legend(figure: Figure, approaches: Sequence[str], dots: bool = False) -> None:

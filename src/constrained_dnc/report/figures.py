@@ -46,14 +46,15 @@ MODE_NAMES = {
 def all_drawings(findings: Findings) -> list[Drawing]:
     """Every figure the study has something to show in."""
     return [
-        *_curve_drawings(findings),
+        *curve_drawings(findings),
         *_curvature_drawings(findings),
         *_trajectory_drawings(findings),
         *_mode_drawings(findings),
     ]
 
 
-def _curve_drawings(findings: Findings) -> Iterator[Drawing]:
+def curve_drawings(findings: Findings) -> Iterator[Drawing]:
+    """Score against length, for the parameters of one selection rule."""
     study, trained = findings.study, findings.study.training_lengths
     shaded = "" if trained is None else f" Shaded: the training lengths ({span(trained)})."
     if findings.plain.curves:
@@ -205,7 +206,7 @@ def curvature_against_score(findings: Findings, instances: Mapping[str, Instance
             seen[name] = None
         panel.set_title(label(task), loc="left")
         panel.margins(0.12)
-    label_outside(figure, "curvature", "average score (%)")
+    label_outside(figure, "curvature", "average score")
     legend(figure, [name for name in findings.approaches if name in seen], dots=True)
     return figure
 

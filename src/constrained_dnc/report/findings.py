@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float
 
 from constrained_dnc.analysis import statistics
 from constrained_dnc.report import published
-from constrained_dnc.study import Curves, Study
+from constrained_dnc.report.wording import span, thousands
+from constrained_dnc.study import Curves, Memory, Study
+
+MEMORIES: tuple[Memory, ...] = ("trained", "extended", "growing")
+Key = tuple[str, str]  # task, approach
 
 
 @dataclass(frozen=True)
@@ -25,12 +29,12 @@ class Longest:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """All trials at one number of slots, by (task, approach)."""
+    """All trials with one kind of memory, by (task, approach)."""
 
-    extended: bool
-    curves: Mapping[tuple[str, str], Curves]
-    longest: Mapping[tuple[str, str], Longest]
-    averages: Mapping[tuple[str, str], Float[np.ndarray, "..."]]
+    memory: str
+    curves: Mapping[Key, Curves]
+    longest: Mapping[Key, Longest]
+    averages: Mapping[Key, Float[np.ndarray, "..."]]
     averaged_lengths: tuple[int, int]  # the first and the last of them
 
 
@@ -47,15 +51,28 @@ class Instances:
 
 @dataclass(frozen=True)
 class Findings:
-    """A study, evaluated."""
+    """A study, evaluated with the parameters of one selection rule."""
 
     study: Study
+    selection: str
     tasks: tuple[str, ...]
     approaches: tuple[str, ...]
-    plain: Evaluation
-    extended: Evaluation
+    memories: Mapping[str, Evaluation]
     instances: Mapping[str, Instances]  # of the four approaches that the paper pools
     other_instances: Mapping[str, Instances]
+
+    @property
+    def plain(self) -> Evaluation:
+        return self.memories["trained"]
+
+    @property
+    def extended(self) -> Evaluation:
+        return self.memories["extended"]
+
+    @property
+    def is_papers(self) -> bool:
+        """Whether the rule is the paper's, or the only one there is."""
+        return self.selection == main_selection(self.study)
 
     @property
     def iterations(self) -> int:
@@ -64,6 +81,18 @@ class Findings:
 
     def at(self, extended: bool) -> Evaluation:
         return self.extended if extended else self.plain
+
+    def trained(self, keys: Iterable[Key]) -> str:
+        """How long the runs of these (task, approach) were trained, in words."""
+        found = {
+            self.study.runs[run_id].iterations
+            for key in keys
+            for memory in self.memories.values()
+            if key in memory.curves
+            for run_id in memory.curves[key].run_ids
+        }
+        ends = min(found, default=0), max(found, default=0)
+        return f"{span(ends, thousands)} iterations"
 
     def correlations(self) -> list[statistics.Correlation]:
         """Curvature against average score, per task."""
@@ -86,32 +115,47 @@ class Findings:
         return [(self.plain.curves[key].run_ids[trial], float(scores[trial])) for trial in order]
 
 
-def find(study: Study) -> Findings:
-    """Evaluate a study, as far as it has got."""
-    plain = evaluate(study, extended=False)
+def main_selection(study: Study) -> str:
+    """The paper's rule, or the only one there is."""
+    return study.selections[0] if study.selections else "unseen"
+
+
+def find(study: Study, selection: str | None = None) -> Findings:
+    """Evaluate a study, as far as it has got; by default by the paper's selection rule."""
+    rule = main_selection(study) if selection is None else selection
+    memories: dict[str, Evaluation] = {memory: evaluate(study, memory, rule) for memory in MEMORIES}
     known = (*published.APPROACHES, *published.SUPPLEMENT_C, *published.USED_SLOTS)
     approaches = _in_order(study.approaches, known)
-    pooled = [name for name in approaches if name in published.STATEFUL]
-    others = [name for name in approaches if name not in published.STATEFUL]
+    # Only the parameters of the paper's rule are analysed.
+    analysed = approaches if rule == main_selection(study) else ()
+    pooled = [name for name in analysed if name in published.STATEFUL]
+    others = [name for name in analysed if name not in published.STATEFUL]
     return Findings(
         study,
+        rule,
         _in_order(study.tasks, published.TASKS),
         approaches,
-        plain,
-        evaluate(study, extended=True),
-        _instances(study, plain, pooled),
-        _instances(study, plain, others),
+        memories,
+        _instances(study, memories["trained"], pooled),
+        _instances(study, memories["trained"], others),
     )
 
 
-def evaluate(study: Study, extended: bool, selection: str | None = None) -> Evaluation:
-    """Maximum lengths and average scores with the trained or the extended number of slots."""
-    curves = study.curves("extended" if extended else "trained", selection)
-    up_to = statistics.AVERAGE_UP_TO_EXTENDED if extended else statistics.AVERAGE_UP_TO
+def evaluate(
+    study: Study, memory: Memory, selection: str, iterations: int | None = None
+) -> Evaluation:
+    """Maximum lengths and average scores with one kind of memory."""
+    curves = study.curves(memory, selection, iterations)
+    up_to = statistics.AVERAGE_UP_TO
+    if memory != "trained":
+        up_to = statistics.AVERAGE_UP_TO_EXTENDED
+    counted = {
+        key: _counted(curve) if memory == "growing" else curve for key, curve in curves.items()
+    }
     return Evaluation(
-        extended,
+        memory,
         curves,
-        {key: _longest(curve, study.training_lengths) for key, curve in curves.items()},
+        {key: _longest(curve, study.training_lengths) for key, curve in counted.items()},
         {
             key: statistics.average_scores(curve.scores, curve.lengths, up_to)
             for key, curve in curves.items()
@@ -138,7 +182,14 @@ def _longest(curve: Curves, training_lengths: tuple[int, int] | None) -> Longest
     )
 
 
-def _averaged_lengths(curves: Mapping[tuple[str, str], Curves], up_to: int) -> tuple[int, int]:
+def _counted(curve: Curves) -> Curves:
+    """A trial that was given up at some length, most of it wrong, fails at longer ones."""
+    absent = np.isnan(curve.scores)
+    given_up = np.logical_and.accumulate(absent[:, ::-1], axis=1)[:, ::-1]
+    return replace(curve, scores=np.where(given_up, 0.0, curve.scores))
+
+
+def _averaged_lengths(curves: Mapping[Key, Curves], up_to: int) -> tuple[int, int]:
     """The lengths that averages are really over, not those the paper has."""
     found = [int(at) for curve in curves.values() for at in curve.lengths if 2 <= at <= up_to]
     return min(found, default=0), max(found, default=0)

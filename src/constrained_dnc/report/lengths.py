@@ -8,10 +8,8 @@ from math import isnan
 from constrained_dnc.analysis import statistics
 from constrained_dnc.report import published
 from constrained_dnc.report.cells import Cell, Table, difference, largest, worded
-from constrained_dnc.report.findings import Findings, Longest, evaluate
+from constrained_dnc.report.findings import Findings, Key, Longest
 from constrained_dnc.report.wording import listed, rounded, span
-
-Key = tuple[str, str]
 
 
 def max_lengths(findings: Findings, extended: bool) -> Table:
@@ -23,23 +21,6 @@ def max_lengths(findings: Findings, extended: bool) -> Table:
         findings.approaches,
         extended,
         findings.study.training_lengths,
-    )
-
-
-def max_lengths_by_seen_selection(findings: Findings) -> Table:
-    """Maximum lengths when parameters are selected by the loss at training lengths only."""
-    seen = evaluate(findings.study, extended=False, selection="seen").longest
-    table = max_length_table(
-        seen, seen, findings.tasks, findings.approaches, False, findings.study.training_lengths
-    )
-    told = f" No unseen length was used for selection; the paper used {published.UNSEEN_LENGTH}."
-    return Table(
-        "max_length_seen_selection",
-        "Maximum lengths, parameters selected on training lengths only",
-        table.caption + told,
-        table.columns,
-        table.rows,
-        table.records,
     )
 
 
@@ -108,7 +89,7 @@ def _cells(
         length = None if found is None else found.length
         yield Cell(
             *worded(length, theirs, 0),
-            "" if found is None else _note(found),
+            "" if found is None else note(found),
             bold=name in competing and length is not None and length == best > 0,
             paper_bold=theirs is not None and theirs == paper_best > 0,
         )
@@ -150,7 +131,8 @@ def _factors(
     return ours, paper
 
 
-def _note(found: Longest) -> str:
+def note(found: Longest) -> str:
+    """What stands beside a maximum length: its interval and the score at training lengths."""
     parts = []
     if found.interval is not None:
         parts.append(f"[{found.interval[0]}, {found.interval[1]}]")

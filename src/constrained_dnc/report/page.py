@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -13,13 +13,23 @@ from plotly.offline import get_plotlyjs
 
 from constrained_dnc.analysis.embeddings import embed_all
 from constrained_dnc.analysis.statistics import THRESHOLD
-from constrained_dnc.report import cells, charts, drawing, figures, published, summary, tables
-from constrained_dnc.report.cells import Table
+from constrained_dnc.report import (
+    charts,
+    figures,
+    growth,
+    memory,
+    published,
+    selection,
+    summary,
+    tables,
+)
+from constrained_dnc.report.cells import Table, write_tables
+from constrained_dnc.report.drawing import Drawing, darken, png, save, style
 from constrained_dnc.report.findings import Findings, find
 from constrained_dnc.report.summary import budget_warning, terminal_table
 from constrained_dnc.report.verdicts import Verdict, judge_all
 from constrained_dnc.report.wording import DASH, plural, rounded, span
-from constrained_dnc.study import read_study
+from constrained_dnc.study import Study, read_study
 from constrained_dnc.training.files import write_atomically
 
 __all__ = ["build_report", "compose", "terminal_table"]
@@ -38,51 +48,119 @@ class Image:
     dark: str
 
 
+@dataclass(frozen=True)
+class Contents:
+    """What a report holds, by section."""
+
+    rules: Sequence[Findings]  # the paper's first
+    tables: Mapping[str, Sequence[Table]]
+    drawings: Mapping[str, Sequence[Drawing]]
+
+    @property
+    def main(self) -> Findings:
+        return self.rules[0]
+
+
 def build_report(study_directory: Path, progress: Progress | None = None) -> Path:
     """Write tables, figures and the page of a study, finished or not; return the page's path.
 
     `progress` is told the name of a stage, how much of it is done, and how much there is.
     """
     tell = progress or (lambda stage, done, total: None)
-    findings = find(read_study(study_directory))
+    contents = collect(read_study(study_directory))
     directory = study_directory / "report"
-    found_tables = tables.all_tables(findings)
-    cells.write_tables(found_tables, directory / "tables")
-    embed_all(findings.study, figures.wanted_embeddings(findings), tell)
-    images = list(_draw_all(findings, directory / "figures", tell))
+    for found in contents.tables.values():
+        write_tables(found, directory / "tables")
+    embed_all(contents.main.study, figures.wanted_embeddings(contents.main), tell)
+    images = _draw_all(contents, directory / "figures", tell)
     page = directory / "index.html"
-    write_atomically(page, compose(findings, found_tables, images).encode())
+    write_atomically(page, compose(contents, images).encode())
     return page
 
 
-def compose(findings: Findings, found: Sequence[Table], images: Sequence[Image]) -> str:
-    """The text of the page."""
-    verdicts = judge_all(findings)
-    trained = findings.study.training_lengths
-    request = findings.study.request
-    return (
-        _environment()
-        .get_template("page.html")
-        .render(
-            title=f"Constrained DNC: {request.get('preset', 'study')}",
-            paper=published.TITLE,
-            warning=budget_warning(findings),
-            facts=summary.facts(findings),
-            verdict_summary=_verdict_summary(verdicts),
-            verdicts=_by_topic(verdicts),
-            trained="" if trained is None else span(trained),
-            threshold=rounded(100 * THRESHOLD, 0),
-            chips=charts.chips(findings),
-            chart_groups=charts.groups(findings),
-            chart_data=charts.data(findings),
-            tables=found,
-            images=images,
-            runs=summary.runs_to_look_at(findings),
-            command=str(request.get("command", DASH)),
-            provenance=summary.provenance(findings),
-            plotly=get_plotlyjs().replace("</script", "<\\/script"),
-        )
+def collect(study: Study) -> Contents:
+    """Every table and figure a study has something to show in."""
+    rules = [find(study, rule) for rule in study.selections] or [find(study)]
+    main, others = rules[0], rules[1:]
+    stages = growth.evaluations(main)
+    is_enlarged = memory.was_enlarged(main)
+    found = {
+        "tables": tables.all_tables(main),
+        "rules": [selection.comparison(rules)] if others else [],
+        "memory": [memory.lengths_by_memory(main)] if is_enlarged else [],
+        "growth": [growth.lengths_by_iterations(main, stages)] if stages else [],
+        "runs": [growth.runs(study)] if study.runs else [],
+    }
+    for findings in others:
+        rule = findings.selection
+        found[rule] = [selection.named(table, rule) for table in tables.all_tables(findings)]
+    return Contents(
+        rules,
+        found,
+        {
+            "figures": figures.all_drawings(main),
+            "rules": [
+                selection.drawn(drawing, findings.selection)
+                for findings in others
+                for drawing in figures.curve_drawings(findings)
+            ],
+            "memory": memory.drawings(main),
+            "growth": growth.drawings(main, stages),
+        },
     )
+
+
+def compose(contents: Contents, images: Mapping[str, Sequence[Image]]) -> str:
+    """The text of the page."""
+    main, rules, study = contents.main, contents.rules, contents.main.study
+    verdicts = judge_all(main)
+    trained = study.training_lengths
+    has_rules = len(rules) > 1
+    values: dict[str, object] = {
+        "title": f"Constrained DNC: {study.request.get('preset', 'study')}",
+        "paper": published.TITLE,
+        "warning": budget_warning(main),
+        "facts": summary.facts(main),
+        "verdict_summary": _verdict_summary(verdicts),
+        "verdicts": _by_topic(verdicts),
+        "other_verdicts": _other_verdicts(rules[1:]),
+        "rules": [selection.sentence(of.selection, study) for of in rules] if has_rules else [],
+        "rule_names": [of.selection for of in rules],
+        "disagreements": selection.disagreements(rules),
+        "num_runs": len(study.runs),
+        "other_tables": [(of.selection, contents.tables[of.selection]) for of in rules[1:]],
+        "trained": "" if trained is None else span(trained),
+        "threshold": rounded(100 * THRESHOLD, 0),
+        "slots": study.memory_size,
+        "effects": memory.effects(main) if memory.was_enlarged(main) else [],
+        "chips": charts.chips(rules),
+        "chart_groups": charts.groups(rules),
+        "chart_data": charts.data(rules),
+        "tables": contents.tables["tables"],
+        "rule_tables": contents.tables["rules"],
+        "memory_tables": contents.tables["memory"],
+        "growth_tables": contents.tables["growth"],
+        "run_tables": contents.tables["runs"],
+        "images": images["figures"],
+        "rule_images": images["rules"],
+        "memory_images": images["memory"],
+        "growth_images": images["growth"],
+        "runs": summary.runs_to_look_at(main),
+        "command": str(study.request.get("command", DASH)),
+        "provenance": summary.provenance(main),
+        "plotly": get_plotlyjs().replace("</script", "<\\/script"),
+    }
+    return _environment().get_template("page.html").render(values)
+
+
+def _other_verdicts(rules: Sequence[Findings]) -> dict[str, list[tuple[str, Verdict]]]:
+    """By claim, what the parameters of the other selection rules say."""
+    found: dict[str, list[tuple[str, Verdict]]] = {}
+    for findings in rules:
+        for verdict in judge_all(findings):
+            if verdict.here:
+                found.setdefault(verdict.claim.text, []).append((findings.selection, verdict))
+    return found
 
 
 def _environment() -> Environment:
@@ -98,16 +176,23 @@ def _environment() -> Environment:
     return environment
 
 
-def _draw_all(findings: Findings, directory: Path, tell: Progress) -> Iterable[Image]:
-    drawings = figures.all_drawings(findings)
-    for done, wanted in enumerate(drawings, start=1):
-        with drawing.style():
-            figure = wanted.draw()
-            light = drawing.save(figure, directory, wanted.name)
-            drawing.darken(figure)
-            dark = drawing.png(figure)
-        yield Image(wanted.name, wanted.title, wanted.caption, _data_uri(light), _data_uri(dark))
-        tell("figures", done, len(drawings))
+def _draw_all(contents: Contents, directory: Path, tell: Progress) -> dict[str, list[Image]]:
+    total = sum(map(len, contents.drawings.values()))
+    images: dict[str, list[Image]] = {section: [] for section in contents.drawings}
+    wanted = [(section, of) for section, found in contents.drawings.items() for of in found]
+    for done, (section, drawing) in enumerate(wanted, start=1):
+        images[section].append(_image(drawing, directory))
+        tell("figures", done, total)
+    return images
+
+
+def _image(drawing: Drawing, directory: Path) -> Image:
+    with style():
+        figure = drawing.draw()
+        light = save(figure, directory, drawing.name)
+        darken(figure)
+        dark = png(figure)
+    return Image(drawing.name, drawing.title, drawing.caption, _data_uri(light), _data_uri(dark))
 
 
 def _data_uri(image: bytes) -> str:

@@ -12,11 +12,11 @@ from rich.text import Text
 
 from constrained_dnc.config import PRESETS
 from constrained_dnc.errors import printable
-from constrained_dnc.report import lengths, published
+from constrained_dnc.report import lengths, published, selection
 from constrained_dnc.report.cells import Cell
 from constrained_dnc.report.findings import Findings, find
 from constrained_dnc.report.wording import DASH, listed, plural, span, thousands
-from constrained_dnc.study import Run, read_study
+from constrained_dnc.study import Run, Study, read_study
 
 SETTING_NAMES = {
     "model.memory_size": "slots",
@@ -84,32 +84,29 @@ def _value(value: object) -> str:
 def facts(findings: Findings) -> dict[str, str]:
     """What was run."""
     study, request = findings.study, findings.study.request
-    planned = len(request["tasks"]) * len(request["approaches"]) * int(request["trials"])
+    planned = sum(trials for trials, _ in study.asked.values())
     trained = study.training_lengths
+    done = sorted({run.iterations for run in study.runs.values()})
+    longest = f"; trained so far: {span((done[0], done[-1]), thousands)}" if done else ""
     return {
         "tasks": ", ".join(findings.tasks) or DASH,
         "approaches": ", ".join(findings.approaches) or DASH,
         "runs": f"{len(study.runs)} with results, {planned} asked for",
         "trials": f"{request['trials']} per task and approach (paper: {published.TRIALS})",
         "iterations": thousands(findings.iterations)
-        + f" (paper: {thousands(published.ITERATIONS)})",
+        + f" asked for (paper: {thousands(published.ITERATIONS)}){longest}",
         "slots": str(study.memory_size)
         + (f", extended to {study.extended_memory_size}" if study.extended_memory_size else ""),
         "training lengths": f"{DASH if trained is None else span(trained)} "
         f"(paper: {span(published.TRAINING_LENGTHS)})",
-        "selection": listed([_selection(name, study.unseen_length) for name in study.selections])
-        if study.selections
-        else DASH,
+        "selection": _selection(study),
     }
 
 
-def _selection(name: str, unseen_length: int | None) -> str:
-    at = "the unseen length" if unseen_length is None else f"length {unseen_length}"
-    words = {
-        "unseen": f"by the loss at {at} (paper: {published.UNSEEN_LENGTH})",
-        "seen": "by the loss at training lengths only",
-    }
-    return words.get(name, name)
+def _selection(study: Study) -> str:
+    if len(study.selections) == 1:
+        return selection.sentence(study.selections[0], study)
+    return f"by {listed(study.selections)} (see below)" if study.selections else DASH
 
 
 def runs_to_look_at(findings: Findings) -> list[tuple[str, list[str]]]:

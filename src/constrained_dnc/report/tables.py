@@ -16,8 +16,8 @@ from constrained_dnc.analysis import statistics
 from constrained_dnc.analysis.state_space import DIMENSIONS
 from constrained_dnc.report import published
 from constrained_dnc.report.cells import Cell, Table, difference, largest, worded
-from constrained_dnc.report.findings import Findings
-from constrained_dnc.report.lengths import Key, max_lengths, max_lengths_by_seen_selection
+from constrained_dnc.report.findings import Findings, Key
+from constrained_dnc.report.lengths import max_lengths
 from constrained_dnc.report.wording import MINUS, listed, plural, span
 
 STATISTICS = ("median", "max", "mean", "sd")
@@ -35,8 +35,6 @@ def all_tables(findings: Findings) -> list[Table]:
             tables += [tests_of_others(findings, extended)]
     if findings.instances:
         tables += [correlations(findings), explained_variances(findings)]
-    if len(findings.study.selections) > 1:
-        tables += [max_lengths_by_seen_selection(findings)]
     return tables
 
 

@@ -21,7 +21,6 @@ from constrained_dnc.report.wording import (
     plural,
     rounded,
     signed,
-    thousands,
 )
 
 MARKS = {True: ("yes", "✓"), False: ("no", "✗"), None: ("open", "·")}
@@ -253,16 +252,16 @@ def _name(claim: Claim, pair: tuple[Side, Side | None]) -> str:
 
 
 def _budget(claim: Claim, pairs: Sequence[tuple[Side, Side | None]], findings: Findings) -> str:
-    counts = sorted(
-        {
-            findings.at(side.extended).longest[claim.task, side.approach].trials
-            for pair in pairs
-            for side in pair
-            if side is not None and side != LONGEST_IN_TRAINING
-        }
-    )
+    sides = [
+        (findings.at(side.extended), (claim.task, side.approach))
+        for pair in pairs
+        for side in pair
+        if side is not None and side != LONGEST_IN_TRAINING
+    ]
+    counts = sorted({evaluation.longest[key].trials for evaluation, key in sides})
     trials = "".join(f"{count} and " for count in counts[:-1])
-    return f"{trials}{plural(counts[-1], 'trial')}, {thousands(findings.iterations)} iterations"
+    trained = findings.trained(key for _, key in sides)
+    return f"{trials}{plural(counts[-1], 'trial')}, {trained}"
 
 
 def _judge_correlation(
@@ -274,7 +273,8 @@ def _judge_correlation(
     if result is None or isnan(result.tau):
         return Verdict(claim, paper, "", "", NOT_RUN, None, "")
     here = f"τ = {signed(result.tau, 2)}" + (f", {_p(result.p_adjusted)}" if is_test else "")
-    budget = f"{plural(result.instances, 'instance')}, {thousands(findings.iterations)} iterations"
+    pooled = [(claim.task, name) for name in findings.instances[claim.task].approaches]
+    budget = f"{plural(result.instances, 'instance')}, {findings.trained(pooled)}"
     if not is_test:
         word, agrees = compare(claim.relation, float_of(rounded(result.tau, 2)), 0.0)
         return Verdict(claim, paper, here, budget, word, agrees, "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import ROUND_HALF_UP, Decimal
 from math import isfinite
 
@@ -72,13 +72,13 @@ def listed(names: Sequence[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def span(ends: tuple[int, int]) -> str:
-    """A range of lengths.
+def span(ends: tuple[int, int], word: Callable[[int], str] = str) -> str:
+    """A range of lengths, or of other numbers worded in another way.
 
     >>> span((5, 15)), span((3, 3))
     ('5 to 15', '3')
     """
-    return str(ends[0]) if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
+    return " to ".join(map(word, dict.fromkeys(ends)))
 
 
 def label(text: str) -> str:

@@ -2,9 +2,15 @@
 const charts = JSON.parse(document.getElementById("data").textContent);
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const hidden = new Set();
+let rule = document.querySelector(".rule")?.dataset.rule;
 
 function tone(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+}
+
+// The curves of the chosen selection rule, of the only one if there is no choice.
+function series(chart) {
+  return chart.rules[rule ?? Object.keys(chart.rules)[0]] ?? [];
 }
 
 // Plotly takes some HTML in names; ours are plain text.
@@ -13,7 +19,7 @@ function plain(text) {
 }
 
 function traces(chart) {
-  return chart.series.flatMap(series => [
+  return series(chart).flatMap(series => [
     { // the band: along the upper edge, back along the lower
       x: series.lengths.concat(series.lengths.slice().reverse()),
       y: series.high.concat(series.low.slice().reverse()),
@@ -42,6 +48,7 @@ function layout(chart) {
     hoverlabel: {bgcolor: tone("--card"), bordercolor: faint, font: {color: ink}},
     xaxis: {...axis, ...ticks, title: {text: "length", standoff: 4}, showgrid: false},
     yaxis: {...axis, range: [-2, 103], tickvals: [0, 25, 50, 75, 100]},
+    annotations: series(chart).length ? [] : [{text: "not evaluated with this rule", xref: "paper", yref: "paper", x: 0.5, y: 0.5, showarrow: false}],
     shapes: [
       ...(chart.training ? [{type: "rect", yref: "paper", y0: 0, y1: 1, x0: chart.training[0], x1: chart.training[1], fillcolor: ink, opacity: 0.07, line: {width: 0}}] : []),
       {type: "line", xref: "paper", x0: 0, x1: 1, y0: chart.threshold, y1: chart.threshold, line: {color: faint, width: 1}},
@@ -56,7 +63,16 @@ function draw() {
   }
 }
 
-for (const chip of document.querySelectorAll(".chip")) {
+for (const chosen of document.querySelectorAll(".rule")) {
+  chosen.addEventListener("click", () => {
+    rule = chosen.dataset.rule;
+    for (const other of document.querySelectorAll(".rule")) {
+      other.setAttribute("aria-pressed", String(other === chosen));
+    }
+    draw();
+  });
+}
+for (const chip of document.querySelectorAll(".chip[data-approach]")) {
   chip.addEventListener("click", () => {
     const shown = chip.getAttribute("aria-pressed") === "false";
     chip.setAttribute("aria-pressed", String(shown));

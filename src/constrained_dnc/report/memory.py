@@ -1,0 +1,230 @@
+"""Beyond the paper: what a larger memory does, by kind of memory and look-up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from constrained_dnc.analysis import statistics
+from constrained_dnc.config import EvaluationConfig, parse_lengths
+from constrained_dnc.report import published
+from constrained_dnc.report.cells import Cell, Table, difference, worded
+from constrained_dnc.report.drawing import (
+    MEMORY_COLOURS,
+    Drawing,
+    draw_curve,
+    finish_panel,
+    grid,
+    label_outside,
+    log_lengths,
+    mark_slots,
+)
+from constrained_dnc.report.findings import MEMORIES, Findings, Key
+from constrained_dnc.report.lengths import note
+from constrained_dnc.report.wording import file_name, label, listed, rounded
+
+NOTICEABLE = 0.05
+"""A score at training lengths that falls by more is harm, whatever the maximum length is."""
+VERBS = {
+    "harmed": ("harm", "harms"),
+    "unchanged": ("do not change", "does not change"),
+    "extended": ("extend", "extends"),
+    "failing": ("do not help", "does not help"),
+}
+LARGER = ("extended", "growing")
+
+
+def was_enlarged(findings: Findings) -> bool:
+    """Whether anything was evaluated with another memory than that of training."""
+    return any(findings.memories[kind].curves for kind in LARGER)
+
+
+def lengths_by_memory(findings: Findings) -> Table:
+    """Maximum lengths of every task and approach, a column per kind of memory."""
+    kinds = [kind for kind in MEMORIES if findings.memories[kind].curves]
+    paper = {"trained": published.max_lengths(False), "extended": published.max_lengths(True)}
+    rows, records = [], []
+    for task in findings.tasks:
+        for approach in findings.approaches:
+            key = (task, approach)
+            if not any(key in findings.memories[kind].longest for kind in kinds):
+                continue
+            cells = []
+            for kind in kinds:
+                found = findings.memories[kind].longest.get(key)
+                theirs = paper.get(kind, {}).get(key)
+                length = None if found is None else found.length
+                told = "" if found is None else note(found)
+                plain = Cell(rounded(length, 0), note=told)
+                cells.append(plain if theirs is None else Cell(*worded(length, theirs, 0), told))
+                records.append(
+                    {
+                        "task": task,
+                        "approach": approach,
+                        "memory": kind,
+                        "max_length": length,
+                        "training_score": None if found is None else found.training_score,
+                        "trials": 0 if found is None else found.trials,
+                        "paper": theirs,
+                        "difference": difference(length, theirs),
+                    }
+                )
+            rows.append((f"{task}, {approach}", tuple(cells)))
+    described = "; ".join(f"{kind}: {_described(findings, kind)}" for kind in kinds)
+    return Table(
+        "max_length_by_memory",
+        "Maximum lengths by memory",
+        f"{described[:1].upper()}{described[1:]}. Approaches with +used look up over used slots. "
+        "Beside each length: its interval over trials and the score at training lengths.",
+        tuple(kinds),
+        tuple(rows),
+        tuple(records),
+    )
+
+
+def effects(findings: Findings) -> list[str]:
+    """One sentence per task: whom a larger memory harms, does not change or extends."""
+    return [_sentence(findings, task) for task in findings.tasks]
+
+
+def effect_here(findings: Findings, kind: str, key: Key) -> tuple[str, str] | None:
+    """What a larger memory does to an approach on a task, and from which length to which.
+
+    Lengths are compared as far as both memories were evaluated at them.
+    """
+    trained, larger = findings.plain, findings.memories[kind]
+    if key not in trained.curves or key not in larger.curves:
+        return None
+    curves = trained.curves[key], larger.curves[key]
+    common = [np.isin(curve.lengths, other.lengths) for curve, other in (curves, curves[::-1])]
+    before = statistics.max_length(curves[0].scores[:, common[0]], curves[0].lengths[common[0]])
+    after = larger.longest[key].length
+    lengths = findings.study.training_lengths
+    if lengths is not None:
+        scores = [
+            statistics.training_score(curve.scores[:, shared], curve.lengths[shared], lengths)
+            for curve, shared in zip(curves, common, strict=True)
+        ]
+        if scores[0] - scores[1] > NOTICEABLE:
+            fall = " to ".join(f"{rounded(100 * score, 0)} %" for score in scores)
+            return "harmed", f"{before} to {after}, at training lengths {fall}"
+    return effect(before, after), f"{before} to {after}"
+
+
+def effect_in_paper(key: Key) -> tuple[str, str] | None:
+    """The same from the paper's tables, with lengths rounded down to its grid of lengths."""
+    if key not in published.max_lengths(False):
+        return None
+    before, after = (published.max_lengths(extended)[key] for extended in (False, True))
+    lengths = parse_lengths(EvaluationConfig().extension_lengths)
+    comparable = max((length for length in lengths if length <= before), default=0)
+    return effect(comparable, after), f"{before} to {after}"
+
+
+def effect(before: int, after: int) -> str:
+    """
+    >>> effect(45, 15), effect(15, 15), effect(20, 150), effect(0, 0)
+    ('harmed', 'unchanged', 'extended', 'failing')
+    """
+    if before == after:
+        return "unchanged" if before else "failing"
+    return "harmed" if after < before else "extended"
+
+
+def drawings(findings: Findings) -> list[Drawing]:
+    """One figure per task that was evaluated with more than one kind of memory."""
+    kinds = [kind for kind in MEMORIES if findings.memories[kind].curves]
+    described = "; ".join(f"{kind}: {_described(findings, kind)}" for kind in kinds)
+    return [
+        Drawing(
+            f"memory_{file_name(task)}",
+            f"Score against length by memory, {task}",
+            f"Median over trials, the band holds the middle half. {described}. Dashed: the number "
+            f"of slots in training ({findings.study.memory_size}).",
+            partial(score_by_memory, findings, task),
+        )
+        for task in findings.tasks
+        if _enlarged_approaches(findings, task)
+    ]
+
+
+def score_by_memory(findings: Findings, task: str) -> Figure:
+    """A panel per approach, a line per kind of memory."""
+    names = _enlarged_approaches(findings, task)
+    figure, panels = grid(len(names), columns=min(4, len(names)), width=2.9, height=2.4)
+    shown: dict[str, None] = {}
+    for panel, name in zip(panels, names, strict=True):
+        for kind in MEMORIES:
+            curve = findings.memories[kind].curves.get((task, name))
+            if curve is not None:
+                draw_curve(panel, curve, MEMORY_COLOURS[kind], "-")
+                shown[kind] = None
+        finish_panel(panel, findings.study.training_lengths)
+        log_lengths(panel)
+        mark_slots(panel, findings.study.memory_size)
+        panel.set_title(label(name), loc="left")
+    label_outside(figure, "length", "score")
+    handles = [
+        Line2D([], [], color=MEMORY_COLOURS[kind], lw=2, label=kind)
+        for kind in MEMORIES
+        if kind in shown
+    ]
+    figure.legend(handles=handles, loc="outside upper left", ncols=len(handles))
+    return figure
+
+
+def _enlarged_approaches(findings: Findings, task: str) -> list[str]:
+    return [
+        name
+        for name in findings.approaches
+        if (task, name) in findings.plain.curves
+        and any((task, name) in findings.memories[kind].curves for kind in LARGER)
+    ]
+
+
+def _described(findings: Findings, kind: str) -> str:
+    study = findings.study
+    return {
+        "trained": f"the {study.memory_size} slots of training",
+        "extended": f"{study.extended_memory_size} slots",
+        "growing": f"{study.memory_size} slots, and more where they run short",
+    }[kind]
+
+
+def _sentence(findings: Findings, task: str) -> str:
+    keys = [(task, name) for name in findings.approaches]
+    size, trained = findings.study.extended_memory_size or 0, findings.study.memory_size
+    told = []
+    for kind, subject, number in (
+        ("extended", f"{size / trained:g} times the slots", 0),
+        ("growing", "a growing memory", 1),
+    ):
+        found = {name: effect_here(findings, kind, (of, name)) for of, name in keys}
+        if any(found.values()):
+            told.append(f"here {subject} {_clauses(found, number)}")
+    if not told:
+        told.append("a larger memory was not tried here")
+    paper = {name: effect_in_paper((task, name)) for name in published.APPROACHES}
+    if any(paper.values()):
+        told.append(f"in the paper 10 times the slots {_clauses(paper, 0)}")
+    return f"{task}: {'; '.join(told)}."
+
+
+def _clauses(found: Mapping[str, tuple[str, str] | None], number: int) -> str:
+    """Who is harmed, unchanged or extended, with a verb in the singular (1) or the plural (0)."""
+    parts = []
+    for kind, verbs in VERBS.items():
+        names = [
+            name if kind == "failing" else f"{name} ({told[1]})"
+            for name, told in found.items()
+            if told is not None and told[0] == kind
+        ]
+        if names:
+            end = ", which fails either way" if kind == "failing" and len(names) == 1 else ""
+            end = ", which fail either way" if kind == "failing" and len(names) > 1 else end
+            parts.append(f"{verbs[number]} {listed(names)}{end}")
+    return listed(parts)

@@ -1,0 +1,129 @@
+"""The selection rules side by side: what each is, and where they disagree."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from constrained_dnc.analysis import statistics
+from constrained_dnc.report import published
+from constrained_dnc.report.cells import Cell, Table, difference, worded
+from constrained_dnc.report.drawing import Drawing
+from constrained_dnc.report.findings import Findings
+from constrained_dnc.report.lengths import note
+from constrained_dnc.report.wording import listed, rounded, span
+from constrained_dnc.study import Study
+
+DISAGREEMENT = 0.05
+"""Scores at training lengths that differ by more are told."""
+
+
+def sentence(rule: str, study: Study) -> str:
+    """What a rule selects, in one sentence."""
+    length = study.unseen_length
+    at = "the unseen length" if length is None else f"length {length}"
+    window = study.settings.get("training.window")
+    mean = "running mean" if window is None else f"running mean of {window} measurements"
+    return {
+        "unseen": f"unseen, the paper's rule: the lowest {mean} of the loss at {at} "
+        f"(paper: {published.UNSEEN_LENGTH}), which is not in training.",
+        "seen": f"seen: the lowest {mean} of the loss at training lengths, no other length used.",
+        "score": f"score: the highest {mean} of the score at {at}, from calm moments only, when "
+        "the loss at training lengths is at most three times its running median.",
+    }.get(rule, f"{rule}.")
+
+
+def named(table: Table, rule: str) -> Table:
+    """The same kind of table for another rule than the paper's."""
+    return replace(
+        table,
+        name=f"{table.name}_{rule}_selection",
+        title=f"{table.title}, selected by {rule}",
+        caption=f"{table.caption} Parameters selected by the rule {rule}, not the paper's.",
+    )
+
+
+def drawn(drawing: Drawing, rule: str) -> Drawing:
+    """The same kind of figure for another rule than the paper's."""
+    return replace(
+        drawing,
+        name=f"{drawing.name}_{rule}_selection",
+        title=f"{drawing.title}, selected by {rule}",
+        caption=f"{drawing.caption} Parameters selected by the rule {rule}, not the paper's.",
+    )
+
+
+def comparison(rules: Sequence[Findings]) -> Table:
+    """Maximum lengths of all rules beside each other, a row per task and approach."""
+    main = rules[0]
+    paper = published.max_lengths(extended=False)
+    rows, records = [], []
+    for task in main.tasks:
+        for approach in main.approaches:
+            key = (task, approach)
+            if not any(key in findings.plain.longest for findings in rules):
+                continue
+            cells = []
+            for findings in rules:
+                found = findings.plain.longest.get(key)
+                theirs = paper.get(key) if findings is main else None
+                length = None if found is None else found.length
+                told = "" if found is None else note(found)
+                plain = Cell(rounded(length, 0), note=told)  # the paper has the first rule only
+                cells.append(Cell(*worded(length, theirs, 0), told) if findings is main else plain)
+                records.append(
+                    {
+                        "task": task,
+                        "approach": approach,
+                        "selection": findings.selection,
+                        "max_length": length,
+                        "training_score": None if found is None else found.training_score,
+                        "trials": 0 if found is None else found.trials,
+                        "paper": theirs,
+                        "difference": difference(length, theirs),
+                    }
+                )
+            rows.append((f"{task}, {approach}", tuple(cells)))
+    return Table(
+        "selection_rules",
+        "Maximum lengths by selection rule",
+        "With the slots of training, as in the table of maximum lengths. The paper has the first "
+        "rule only.",
+        tuple(findings.selection for findings in rules),
+        tuple(rows),
+        tuple(records),
+    )
+
+
+def disagreements(rules: Sequence[Findings]) -> list[str]:
+    """A sentence for every run whose rules differ by more than 5 points at training lengths."""
+    trained = rules[0].study.training_lengths
+    if trained is None:
+        return []
+    scores: dict[str, dict[str, float]] = {}
+    for findings in rules:
+        for run_id, score in _training_scores(findings, trained).items():
+            scores.setdefault(run_id, {})[findings.selection] = score
+    told = []
+    for run_id, by_rule in scores.items():
+        if max(by_rule.values()) - min(by_rule.values()) > DISAGREEMENT:
+            run = rules[0].study.runs[run_id]
+            parts = [f"{rounded(100 * score, 1)} % by {rule}" for rule, score in by_rule.items()]
+            told.append(
+                f"{run.task}, {run.approach}, trial {run.seed}: {listed(parts)} at lengths "
+                f"{span(trained)}."
+            )
+    return told
+
+
+def _training_scores(findings: Findings, trained: tuple[int, int]) -> Mapping[str, float]:
+    """By run, the mean score at training lengths."""
+    found: dict[str, float] = {}
+    for curve in findings.plain.curves.values():
+        for trial, run_id in enumerate(curve.run_ids):
+            score = statistics.training_score(curve.scores[[trial]], curve.lengths, trained)
+            if not np.isnan(score):
+                found[run_id] = score
+    return found
