@@ -73,14 +73,15 @@ class Study:
         A run that became longer has the rows of its shorter training, too.
         """
         with _connect(self.path) as connection:
-            columns = ", ".join(map(self._column, SCHEMA.names))
+            stored = connection.table("results").columns
+            columns = ", ".join(self._column(name, name in stored) for name in SCHEMA.names)
             order = "task, approach, seed, run_id, selection, memory, memory_size, length"
             relation = connection.sql(
                 f"SELECT DISTINCT {columns} FROM results ORDER BY {order}, iterations"
             )
             return {name: np.asarray(array) for name, array in relation.fetchnumpy().items()}
 
-    def _column(self, name: str) -> str:
+    def _column(self, name: str, is_stored: bool) -> str:
         """A column of the results in SQL; where a memory size comes from may not be written."""
         if SCHEMA.field(name).type == pa.float64():
             return f"coalesce({name}, 'nan'::DOUBLE) AS {name}"
@@ -88,7 +89,7 @@ class Study:
             return name
         derived = f"""CASE memory_size WHEN {self.memory_size} THEN 'trained'
             WHEN {self.extended_memory_size or 0} THEN 'extended' ELSE 'given' END"""
-        return f"coalesce(memory, {derived}) AS memory"
+        return f"{f'coalesce(memory, {derived})' if is_stored else derived} AS memory"
 
     @cached_property
     def results(self) -> Mapping[str, np.ndarray]:
