@@ -76,4 +76,4 @@ def test_stored_scores(runs):
     assert list(scored.scores) == ["4 slots"]
     assert list(scored.scores["4 slots"]) == [1, 2, 3, 4]
     assert unscored.scores == {}
-    assert scored.state == "finished, iteration 10 of 10"
+    assert scored.state == "finished after 10 of 10 iterations"

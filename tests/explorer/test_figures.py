@@ -105,7 +105,7 @@ def test_a_tape_of_logits_shows_probabilities():
 def test_paths_of_states_meet_where_encoding_ends(run):
     paths, _ = reduce_states(np.asarray(run.cell_states), dimensions=2)
     figure = figures.states_figure(paths, TASK.encoding_steps(5), SAMPLE)
-    encoding, decoding = (line for line in figure.data if line.type == "scatter")
+    *_, encoding, decoding = figure.data
     assert (len(encoding.x), len(decoding.x)) == (6, 7)
     assert (encoding.x[-1], encoding.y[-1]) == (decoding.x[0], decoding.y[0])
     np.testing.assert_array_equal(decoding.x, paths[5:, SAMPLE, 0])

@@ -21,6 +21,7 @@ COMMANDS = {  # name: (module, what it does)
     "train": ("runs", "train a model, or go on with a run that was stopped"),
     "evaluate": ("runs", "score a run for every length and memory size"),
     "predict": ("runs", "answer one problem with a trained model"),
+    "explore": ("explore", "see what the memory does, in a browser"),
     "replay": ("runs", "say why updates of a run were skipped"),
     "frontier": ("studies", "map a run's score over input length and memory size"),
     "reproduce": ("studies", "train, evaluate and analyse a whole study, then report"),
@@ -34,6 +35,7 @@ EXAMPLES = """examples:
   cdnc train copy --preset smoke --run-dir runs/first
   cdnc evaluate runs/first
   cdnc predict runs/first "3 1 4"
+  cdnc explore runs/first
   cdnc reproduce --preset quick
 """
 

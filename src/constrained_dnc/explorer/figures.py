@@ -97,20 +97,17 @@ def read_modes_figure(internals: Internals, sample: int = 0) -> go.Figure:
     modes = np.asarray(internals.interface.read_modes[:, sample])  # time reads 3
     steps, heads, _ = modes.shape
     figure = _over_time(steps, height=30 + style.TOP + style.BOTTOM + 44 * heads)
-    figure.update_layout(margin_t=30, showlegend=True)
+    figure.update_layout(margin_t=30, showlegend=True, barmode="stack", bargap=0)
     domains = _stacked(heads, gap=0.12)
     for head in range(heads):
         for mode, (name, colour) in enumerate(style.MODES.items()):
-            figure.add_scatter(
+            figure.add_bar(
                 x=_steps(steps),
                 y=modes[:, head, mode],
                 name=name,
                 legendgroup=name,
                 showlegend=head == 0,
-                stackgroup=f"head {head + 1}",
-                line={"width": 0, "shape": "hvh"},
-                fillcolor=colour,
-                mode="lines",
+                marker={"color": colour, "line": {"width": 0}},
                 yaxis=_axis("y", head),
                 hovertemplate=f"step %{{x}}, head {head + 1}, {name}: %{{y:.6g}}<extra></extra>",
             )
@@ -148,6 +145,7 @@ def slot_figure(internals: Internals, slot: int, sample: int = 0) -> go.Figure:
         x=_steps(len(lines["write head"])),
         y=np.asarray(memory.usage[:, sample, place]),
         name="usage",
+        mode="lines",
         line={"color": style.GREY, "width": 1.5, "dash": "dot", "shape": "hvh"},
         hovertemplate="step %{x}, usage: %{y:.6g}<extra></extra>",
     )
@@ -208,28 +206,23 @@ def states_figure(
     """
     if paths.shape[-1] < 2:
         paths = np.pad(paths, ((0, 0), (0, 0), (0, 2 - paths.shape[-1])))
-    figure = go.Figure(layout=_layout(height=360))
+    figure = go.Figure(layout=_layout(height=330, showlegend=True, margin_t=30))
+    parts = {
+        "encoding": slice(None, encoding_steps),
+        "decoding": slice(encoding_steps - 1, None),  # from where encoding ended
+    }
     others = np.delete(paths, sample, axis=1)
-    for phase, part in (
-        ("encoding", slice(None, encoding_steps)),
-        ("decoding", slice(encoding_steps - 1, None)),  # from where encoding ended
-    ):
-        thin = np.pad(others[part], ((0, 1), (0, 0), (0, 0)), constant_values=np.nan)
-        x, y = thin[..., :2].transpose(2, 1, 0).reshape(2, -1)
-        colour = style.PHASES[phase]
-        if others.size:
-            figure.add_scattergl(
-                x=x, y=y, mode="lines", line={"color": colour, "width": 0.6},
-                opacity=0.35, hoverinfo="skip", showlegend=False,
-            )  # fmt: skip
-    for phase, part in (
-        ("encoding", slice(None, encoding_steps)),
-        ("decoding", slice(encoding_steps - 1, None)),
-    ):
-        path = paths[part, sample]
+    for phase, part in parts.items():
+        gaps = np.pad(others[part, :, :2], ((0, 1), (0, 0), (0, 0)), constant_values=np.nan)
+        x, y = gaps.transpose(2, 1, 0).reshape(2, -1)
         figure.add_scatter(
-            x=path[:, 0],
-            y=path[:, 1],
+            x=x, y=y, mode="lines", line={"color": style.PHASES[phase], "width": 0.7},
+            opacity=0.35, hoverinfo="skip", showlegend=False,
+        )  # fmt: skip
+    for phase, part in parts.items():
+        figure.add_scatter(
+            x=paths[part, sample, 0],
+            y=paths[part, sample, 1],
             name=phase,
             mode="lines+markers",
             line={"color": style.PHASES[phase], "width": 1.8},
@@ -237,9 +230,8 @@ def states_figure(
             customdata=_steps(len(paths))[part],
             hovertemplate="step %{customdata}: (%{x:.5g}, %{y:.5g})<extra></extra>",
         )
-    figure.update_layout(showlegend=True, margin_t=30)
-    figure.update_xaxes(title_text="first component")
-    figure.update_yaxes(title_text="second component")
+    figure.update_xaxes(title_text="first component", range=_range(paths[..., 0]))
+    figure.update_yaxes(title_text="second component", range=_range(paths[..., 1]))
     return figure
 
 
@@ -263,9 +255,18 @@ def score_figure(
     first, last = training_lengths
     figure.add_vrect(first, last, fillcolor=style.GREY, opacity=0.18, line_width=0)
     figure.add_hline(95, line={"width": 1, "dash": "dot", "color": style.GREY})
-    figure.add_vline(length, line={"width": 2, "color": style.VERMILION})
+    marked = {"this length": (length, style.VERMILION, "solid")}
     if paper_length:
-        figure.add_vline(paper_length, line={"width": 1.5, "dash": "dash", "color": style.GREEN})
+        marked["the paper's maximum"] = (paper_length, style.GREEN, "dash")
+    for name, (place, colour, dash) in marked.items():
+        figure.add_scatter(
+            x=[place, place],
+            y=[-2, 103],
+            name=name,
+            mode="lines",
+            line={"color": colour, "width": 2, "dash": dash},
+            hovertemplate=f"{name}: {place}<extra></extra>",
+        )
     figure.update_layout(showlegend=True, margin_t=30)
     figure.update_xaxes(title_text="length")
     figure.update_yaxes(title_text="score (%)", range=[-2, 103])
@@ -352,7 +353,7 @@ def _rows_figure(
         texttemplate="%{z:.2~f}" if texts else None,
         hovertemplate="step %{x}, %{y}: %{z:.6g}<extra></extra>",
     )  # fmt: skip
-    figure.update_yaxes(autorange="reversed", tickfont_size=11)
+    figure.update_yaxes(autorange="reversed", tickfont_size=10.5)
     return figure
 
 
@@ -388,6 +389,13 @@ def _matrix_figure(
     figure.update_xaxes(range=[0.5, columns + 0.5], nticks=8)
     figure.update_yaxes(range=[rows + 0.5, 0.5], nticks=8)
     return figure
+
+
+def _range(values: Values) -> list[float]:
+    """All values, with some air."""
+    low, high = float(values.min()), float(values.max())
+    air = 0.06 * (high - low) or 1.0
+    return [low - air, high + air]
 
 
 def _dashes(count: int) -> list[str]:

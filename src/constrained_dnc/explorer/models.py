@@ -13,7 +13,7 @@ from constrained_dnc.config import Config
 from constrained_dnc.errors import RunProblem
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.tasks.task import AbstractTask
-from constrained_dnc.training.run import SELECTED, load_run
+from constrained_dnc.training.run import SELECTED, Status, load_run
 
 Scores = dict[str, dict[int, float]]
 """Score by length, by memory ("50 slots")."""
@@ -28,7 +28,7 @@ class Model:
     config: Config
     dnc: DNC
     iteration: int  # of the parameters
-    state: str  # what the run is doing, in words
+    state: str  # how far the run is, in words
     is_training: bool
     scores: Scores
 
@@ -52,7 +52,7 @@ def open_model(name: str) -> Model:
         config=run.config,
         dnc=selected.model,
         iteration=selected.iteration,
-        state=f"{status.state}, iteration {status.iteration} of {status.iterations}",
+        state=_in_words(status),
         is_training=status.state == "training",
         scores=_stored_scores(run.folder),
     )
@@ -63,6 +63,12 @@ def version_of(name: str) -> Any:
     folder = Path(name)
     files = [folder / SELECTED["unseen"], folder / "status.json", *_score_files(folder)]
     return tuple((path.name, path.stat().st_mtime_ns) for path in files if path.exists())
+
+
+def _in_words(status: Status) -> str:
+    if status.state == "training":
+        return f"training, iteration {status.iteration} of {status.iterations}"
+    return f"{status.state} after {status.iteration} of {status.iterations} iterations"
 
 
 def _score_files(folder: Path) -> list[Path]:

@@ -21,7 +21,7 @@ MODES = {"backward": ORANGE, "forward": GREEN, "content": BLUE}
 PHASES = {"encoding": BLUE, "decoding": ORANGE}
 GREY = "#8a949d"
 
-LEFT, RIGHT, TOP, BOTTOM = 64, 14, 8, 34
+LEFT, RIGHT, TOP, BOTTOM = 84, 14, 8, 34
 """Margins in pixels, the same for all figures over time: a cursor crosses them in one line."""
 
 
@@ -41,9 +41,9 @@ def template(ink: str, faint: str, card: str, weak: tuple[str, str]) -> go.layou
     }
     strong_blue, strong_orange = ("#003a5c", "#7a2f00") if card == "#ffffff" else (SKY, "#ffb27a")
     # Zero has the colour of the page: what nobody touched is not there.
-    sequential = [[0, card], [0.25, blue], [0.65, BLUE], [1, strong_blue]]
-    upwards = [[0.5, card], [0.6, orange], [0.82, VERMILION], [1, strong_orange]]
-    downwards = [[0, strong_blue], [0.18, BLUE], [0.4, blue]]
+    sequential = [[0, card], [0.12, blue], [0.55, BLUE], [1, strong_blue]]
+    upwards = [[0.5, card], [0.57, orange], [0.8, VERMILION], [1, strong_orange]]
+    downwards = [[0, strong_blue], [0.2, BLUE], [0.43, blue]]
     return go.layout.Template(
         layout={
             "font": {"family": "system-ui, sans-serif", "size": 12, "color": ink},
@@ -62,4 +62,4 @@ def template(ink: str, faint: str, card: str, weak: tuple[str, str]) -> go.layou
 
 
 LIGHT = template("#1d2328", "#c9ced3", "#ffffff", ("#b5d3e7", "#f7d3bd"))
-DARK = template("#e3e7ea", "#4a525a", "#1b2025", ("#123a52", "#57301a"))
+DARK = template("#e3e7ea", "#4a525a", "#1b2025", ("#134a6b", "#6b3a1c"))

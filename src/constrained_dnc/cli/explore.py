@@ -1,0 +1,112 @@
+"""The command explore."""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import socket
+import webbrowser
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from constrained_dnc.cli.parsing import parse
+from constrained_dnc.errors import BadSetting
+from constrained_dnc.training.compilation import use_compilation_cache
+from constrained_dnc.training.files import write_atomically
+from constrained_dnc.training.run import CONFIG
+
+
+@dataclass(frozen=True)
+class _Explore:
+    what: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN|TEXT")] = ()
+    """Run directories, also of runs still training, or folders of them; last a problem, such as
+    "3 1 4 1 0"."""
+    html: Path | None = None
+    """Write the page of the problem to this file, whole in itself, and end."""
+    memory_size: int | None = None
+    """Slots of the memory in that file; by default those of training."""
+    port: int | None = None
+    """Port of the page on this machine; by default 8050 or the next free one."""
+    browser: bool = True
+    """Open the page in a browser."""
+
+
+def explore(arguments: list[str]) -> int:
+    """See what the memory does: a page on this machine, or one HTML file.
+
+    The page shows every gate, weight and state of a model at work on a problem, step by step,
+    one model or two side by side. It listens on 127.0.0.1 only; ctrl-c ends it.
+    """
+    asked = parse(_Explore, arguments, "cdnc explore", explore.__doc__)
+    names, text = sort_out(asked.what)
+    use_compilation_cache()
+    if asked.html is not None:
+        _write(names, text, asked.memory_size, asked.html)
+    else:
+        _show(names, text, asked.port, asked.browser)
+    return 0
+
+
+def sort_out(given: Sequence[str]) -> tuple[list[str], str | None]:
+    """Models, and the problem if the last argument is none."""
+    names: list[str] = []
+    for place, argument in enumerate(given):
+        found = runs_in(Path(argument))
+        if not found and place and place == len(given) - 1:
+            return names, argument
+        if not found:
+            raise BadSetting(
+                "run", argument, f"a run directory, with a {CONFIG}, or a folder of them"
+            )
+        names += found
+    if not names:
+        raise BadSetting("run", "", f"a run directory, with a {CONFIG}, or a folder of them")
+    return names, None
+
+
+def runs_in(folder: Path) -> list[str]:
+    """The folder itself if it is a run, or the runs right inside it."""
+    if (folder / CONFIG).is_file():
+        return [str(folder)]
+    return sorted(str(path.parent) for path in folder.glob(f"*/{CONFIG}"))
+
+
+def _write(names: list[str], text: str | None, memory_size: int | None, path: Path) -> None:
+    from constrained_dnc.explorer import attempt, open_model  # noqa: PLC0415 - slow to import
+    from constrained_dnc.explorer.page import one_file  # noqa: PLC0415
+
+    if len(names) > 2:
+        raise BadSetting("run", ", ".join(names), "one or two with --html")
+    models = [open_model(name) for name in names]
+    first = models[0].task
+    if any(model.task.name != first.name for model in models):
+        raise BadSetting("run", ", ".join(names), "two runs of one task")
+    if text is None:
+        length = models[0].training_lengths[1]
+        text = first.format_problem(first.sample(0, 1, length).problems[0])
+    page = one_file([attempt(model, text, memory_size) for model in models])
+    write_atomically(path, page.encode())
+    print(f"{path}: {path.stat().st_size / 1e6:.1f} MB, opens in any browser")
+
+
+def _show(names: list[str], text: str | None, port: int | None, browser: bool) -> None:
+    from urllib.parse import urlencode  # noqa: PLC0415
+
+    from constrained_dnc.explorer import server  # noqa: PLC0415 - slow to import
+
+    listening = server.listen(port)
+    port = listening.getsockname()[1]
+    address = f"http://{server.HOST}:{port}/"
+    if text is not None:
+        address += "#" + urlencode({"model": names[0], "problem": text})
+    print(f"{address}  (ctrl-c ends it)", flush=True)
+    if browser:
+        webbrowser.open(address)
+    else:
+        here = f"{getpass.getuser()}@{socket.gethostname()}"
+        print(f"from another machine: ssh -N -L {port}:{server.HOST}:{port} {here}", flush=True)
+    asyncio.run(server.serve(names, listening))

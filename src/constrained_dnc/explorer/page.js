@@ -1,0 +1,418 @@
+"use strict";
+// The page of the explorer. Everything for scrubbing is here: the server is asked for an attempt
+// once, then each step is drawn from the numbers that came with it.
+
+const about = JSON.parse(document.getElementById("about").textContent);
+const served = !about.views;
+const $ = id => document.getElementById(id);
+const dark = matchMedia("(prefers-color-scheme: dark)");
+const template = () => about.templates[dark.matches ? "dark" : "light"];
+const PANELS = [ // name, title, what it says, column
+  ["tape", "Tape", "input, target and output; the target only where the loss looks", 0],
+  ["write_weights", "Write weights", "where the write head writes; click a slot to follow it", 0],
+  ["read_weights", "Read weights", "where each read head reads", 0],
+  ["usage", "Usage", "how much of a slot is in use", 0],
+  ["gates", "Gates", "write, allocation (0 = by content, 1 = new slot) and free gates", 0],
+  ["read_modes", "Read modes", "backward, forward or by content", 0],
+  ["strengths", "Strengths", "how sharply a head looks up by content", 0],
+  ["slot", "One slot", "written, read and used through time", 1],
+  ["memory", "Memory", "the memory matrix after this step", 1],
+  ["link", "Link", "which slot was written after which", 1],
+  ["states", "Cell state", "its path in the plane of two principal components; thin: random problems as long", 1],
+  ["scores", "Score against length", "", 1],
+];
+const OVER_TIME = ["tape", "write_weights", "read_weights", "usage", "gates", "read_modes", "strengths", "slot"];
+const OVER_SLOTS = ["write_weights", "read_weights", "usage", "memory", "link"];
+const MATRICES = ["memory", "link"];
+const NOTICED = 0.1; // a weight below this is not worth a word
+const KEY_STEP = 8; // link matrices kept, one for each so many steps
+
+let state = {model: "", compare: "", problem: "", memory: "", step: 1, slot: 0};
+let views = [];
+let asking = 0;
+
+// --- numbers ---
+
+function unpack({shape, bytes}) {
+  const raw = Uint8Array.from(atob(bytes), c => c.charCodeAt(0));
+  return {shape, values: new Float32Array(raw.buffer)};
+}
+
+function rows(values, count, width, start = 0) {
+  return Array.from({length: count}, (_, row) => values.subarray(start + row * width, start + (row + 1) * width));
+}
+
+function element(tag, attributes = {}, ...children) {
+  const made = Object.assign(document.createElement(tag), attributes);
+  made.append(...children);
+  return made;
+}
+
+// L_ij = (1 - w_i - w_j) L_ij + w_i p_j: from the write weights, so that no link has to be sent.
+function linkAt(view, step) {
+  const n = view.slots, writes = view.write_weights.values, before = view.precedence.values;
+  let at = Math.floor(step / KEY_STEP);
+  while (at > 0 && !view.links[at]) at -= 1;
+  const link = at ? view.links[at].slice() : new Float32Array(n * n);
+  for (let t = at * KEY_STEP; t < step; t++) {
+    const w = writes.subarray(t * n, (t + 1) * n);
+    const p = t ? before.subarray((t - 1) * n, t * n) : new Float32Array(n);
+    for (let i = 0; i < n; i++) {
+      for (let j = 0; j < n; j++) {
+        link[i * n + j] = i === j ? 0 : (1 - w[i] - w[j]) * link[i * n + j] + w[i] * p[j];
+      }
+    }
+    if ((t + 1) % KEY_STEP === 0) view.links[(t + 1) / KEY_STEP] = link.slice();
+  }
+  return link;
+}
+
+function matrixAt(view, name, step) {
+  const n = view.slots;
+  if (name === "link") return rows(linkAt(view, step), n, n);
+  return rows(view.memory.values, n, view.word, (step - 1) * n * view.word);
+}
+
+function largest(values) {
+  let best = 0;
+  for (let i = 1; i < values.length; i++) if (values[i] > values[best]) best = i;
+  return best;
+}
+
+// --- words ---
+
+function percent(share) { return `${(100 * share).toFixed(share === 1 || share === 0 ? 0 : 1)} %`; }
+
+function story(view, step) {
+  const n = view.slots, t = step - 1, parts = [];
+  const write = view.write_weights.values.subarray(t * n, (t + 1) * n);
+  const slot = largest(write), gate = view.write_gate.values[t];
+  if (write[slot] >= NOTICED) {
+    const how = view.allocation_gate.values[t] >= 0.5 ? "new slot" : "by content";
+    parts.push(`Writes slot ${slot + 1} (${write[slot].toFixed(2)}, ${how}).`);
+  } else parts.push(gate >= 0.5 ? "Writes a little to many slots." : "Writes nothing.");
+  for (let head = 0; head < view.heads; head++) {
+    const at = (t * view.heads + head) * n, read = view.read_weights.values.subarray(at, at + n);
+    const best = largest(read), from = (t * view.heads + head) * 3;
+    const mode = ["backward", "forward", "by content"][largest(view.read_modes.values.subarray(from, from + 3))];
+    parts.push(read[best] >= NOTICED
+      ? `Head ${head + 1} reads slot ${best + 1} (${read[best].toFixed(2)}, ${mode}).`
+      : `Head ${head + 1} reads no slot in particular.`);
+  }
+  return parts.join(" ");
+}
+
+function slotStory(view, slot) {
+  const n = view.slots, told = {written: [], read: []};
+  for (let t = 0; t < view.steps; t++) {
+    const write = view.write_weights.values[t * n + slot - 1];
+    if (write >= NOTICED) told.written.push(`step ${t + 1} (${write.toFixed(2)})`);
+    for (let head = 0; head < view.heads; head++) {
+      const read = view.read_weights.values[(t * view.heads + head) * n + slot - 1];
+      if (read >= NOTICED) told.read.push(`step ${t + 1} by head ${head + 1} (${read.toFixed(2)})`);
+    }
+  }
+  const list = (what, items) => items.length
+    ? `${what} at ${items.slice(0, 8).join(", ")}${items.length > 8 ? `, and ${items.length - 8} more` : ""}.`
+    : `Never ${what.toLowerCase()}.`;
+  return `Slot ${slot}. ${list("Written", told.written)} ${list("Read", told.read)}`;
+}
+
+function phase(view, step) { return step <= view.encoding_steps ? "encoding" : "decoding"; }
+
+// --- drawing ---
+
+function margins(figure) { return {...template().layout.margin, ...figure.layout.margin}; }
+
+function plotArea(panel) {
+  const m = margins(panel.figure), width = panel.frame.clientWidth, height = panel.figure.layout.height;
+  return {left: m.l, top: m.t, width: Math.max(width - m.l - m.r, 1), height: height - m.t - m.b};
+}
+
+function place(mark, left, top, width, height) {
+  Object.assign(mark.style, {left: `${left}px`, top: `${top}px`, width: width === null ? "" : `${width}px`, height: height === null ? "" : `${height}px`});
+}
+
+function draw(panel) {
+  const layout = {...panel.figure.layout, template: template(), autosize: true};
+  return Plotly.react(panel.plot, panel.figure.data, layout, {displayModeBar: false, responsive: false});
+}
+
+// Names of lines stand above the figure: inside it they would move its edges, and the cursor with them.
+function setFigure(panel, figure) {
+  panel.figure = figure;
+  if (!figure || !figure.layout.showlegend) return;
+  panel.legend = {showlegend: true, margin: figure.layout.margin, height: figure.layout.height};
+  const air = figure.layout.margin.t - template().layout.margin.t;
+  figure.layout = {...figure.layout, showlegend: false, margin: {}, height: figure.layout.height - air};
+  const keys = figure.data.filter(trace => trace.name && trace.showlegend !== false).map(trace => {
+    const {color, dash} = trace.line || trace.marker, sample = element("i");
+    sample.style.borderTop = trace.type === "bar" ? `.8em solid ${color}` : `3px ${dash && dash !== "solid" ? "dashed" : "solid"} ${color}`;
+    return element("span", {}, sample, trace.name);
+  });
+  panel.frame.before(element("p", {className: "keys soft"}, ...keys));
+}
+
+function makePanel(view, [name, title, note, column]) {
+  const plot = element("div", {className: "plot"}), frame = element("div", {className: "frame"}, plot);
+  const save = element("span", {className: "save"}, ...["PNG", "SVG"].map(format => element("button", {
+    type: "button", textContent: format, ariaLabel: `Save ${title} as ${format}`, onclick: () => savePicture(panel, format.toLowerCase()),
+  })));
+  const words = element("span", {className: "soft", textContent: name === "scores" ? view.scores_note : note});
+  const section = element("section", {className: "panel", id: `${name}-${view.place}`}, element("header", {}, element("h3", {textContent: title}), save, words), frame);
+  const panel = {name, title, view, frame, plot, section, words, marks: {}};
+  setFigure(panel, view.figures[name]);
+  if (name === "slot") section.hidden = true;
+  if (!panel.figure && name !== "states") { frame.remove(); save.remove(); }
+  view.columns[column].append(section);
+  return panel;
+}
+
+function mark(panel, name, kind = "div") {
+  if (!panel.marks[name]) {
+    panel.marks[name] = element(kind, {className: `mark ${name}`});
+    panel.frame.append(panel.marks[name]);
+  }
+  return panel.marks[name];
+}
+
+function colourTable(scale) {
+  const table = new Uint8ClampedArray(256 * 4);
+  const rgb = hex => [1, 3, 5].map(at => parseInt(hex.slice(at, at + 2), 16));
+  for (let i = 0; i < 256; i++) {
+    const at = i / 255, high = Math.max(1, scale.findIndex(([stop]) => stop >= at));
+    const [[a, from], [b, to]] = [scale[high - 1], scale[high]];
+    const share = (at - a) / (b - a), start = rgb(from), end = rgb(to);
+    for (let c = 0; c < 3; c++) table[4 * i + c] = start[c] + share * (end[c] - start[c]);
+    table[4 * i + 3] = 255;
+  }
+  return table;
+}
+
+// Plotly takes too long for each step of a quick hand: paint now, give Plotly the numbers later.
+function paint(panel, matrix) {
+  const {zmin, zmax} = panel.figure.data[0], canvas = mark(panel, "matrix", "canvas");
+  const table = colourTable(template().layout.colorscale[zmin < 0 ? "diverging" : "sequential"]);
+  const height = matrix.length, width = matrix[0].length;
+  const picture = new ImageData(width, height), pixels = new Uint32Array(picture.data.buffer), colours = new Uint32Array(table.buffer);
+  for (let i = 0; i < height; i++) for (let j = 0; j < width; j++) {
+    const share = (matrix[i][j] - zmin) / (zmax - zmin);
+    pixels[i * width + j] = colours[Math.max(0, Math.min(255, Math.round(255 * share)))];
+  }
+  Object.assign(canvas, {width, height});
+  canvas.getContext("2d").putImageData(picture, 0, 0);
+  const area = plotArea(panel);
+  place(canvas, area.left, area.top, area.width, area.height);
+}
+
+let settling = 0;
+function settle() {
+  for (const panel of views.flatMap(view => view.panels)) {
+    if (MATRICES.includes(panel.name) && panel.matrix) {
+      panel.figure.data[0] = {...panel.figure.data[0], z: panel.matrix};
+      draw(panel);
+    }
+  }
+  remember();
+}
+
+function domains(figure) {
+  return Object.entries(figure.layout).filter(([key]) => key.startsWith("yaxis")).map(([, axis]) => axis.domain || [0, 1]);
+}
+
+function placeMarks(panel) {
+  const {view, figure, name} = panel;
+  if (!figure || panel.section.hidden) return;
+  const area = plotArea(panel), across = area.width / view.steps;
+  if (OVER_TIME.includes(name)) {
+    place(mark(panel, "cursor"), area.left + (state.step - 0.5) * across, area.top, null, area.height);
+    place(mark(panel, "phase"), area.left + view.encoding_steps * across, area.top, null, area.height);
+    panel.marks.phase.classList.add("cursor");
+  }
+  if (name === "states" && view.path) {
+    const [x, y] = view.path.values.subarray(2 * state.step - 2, 2 * state.step);
+    const share = (value, [low, high]) => (value - low) / (high - low);
+    const left = area.left + area.width * share(x, figure.layout.xaxis.range);
+    place(mark(panel, "dot"), left, area.top + area.height * (1 - share(y, figure.layout.yaxis.range)), null, null);
+  }
+  if (OVER_SLOTS.includes(name)) {
+    domains(figure).forEach(([low, high], at) => {
+      const band = mark(panel, `band band-${at}`), tall = area.height * (high - low) / view.slots;
+      band.hidden = !state.slot || state.slot > view.slots;
+      place(band, area.left, area.top + area.height * (1 - high) + (state.slot - 1) * tall - 1.5, area.width, tall + 3);
+    });
+  }
+}
+
+function showStep() {
+  for (const view of views) {
+    for (const panel of view.panels) {
+      if (MATRICES.includes(panel.name)) {
+        panel.matrix = matrixAt(view, panel.name, state.step);
+        paint(panel, panel.matrix);
+      }
+      placeMarks(panel);
+    }
+    view.story.textContent = story(view, state.step);
+    view.entryButtons.forEach((button, at) => button.classList.toggle("now", view.first_result_step + at === state.step));
+  }
+  $("step").value = state.step;
+  $("where").textContent = `step ${state.step} of ${views[0].steps}, ${phase(views[0], state.step)}`;
+  clearTimeout(settling);
+  settling = setTimeout(settle, 160);
+}
+
+function setStep(step) {
+  if (!views.length) return;
+  state.step = Math.min(Math.max(Math.round(step) || 1, 1), views[0].steps);
+  showStep();
+}
+
+function follow(slot) {
+  state.slot = slot >= 1 ? Math.round(slot) : 0;
+  $("slot").value = state.slot || "";
+  for (const view of views) {
+    const panel = view.panels.find(({name}) => name === "slot");
+    const shown = state.slot >= 1 && state.slot <= view.slots;
+    panel.section.hidden = !shown;
+    if (shown) {
+      const n = view.slots, at = state.slot - 1, every = (values, stride, offset) =>
+        Float32Array.from({length: view.steps}, (_, t) => values[t * stride + offset]);
+      const [write, ...reads] = panel.figure.data, usage = reads.pop();
+      write.y = every(view.write_weights.values, n, at);
+      reads.forEach((trace, head) => { trace.y = every(view.read_weights.values, view.heads * n, head * n + at); });
+      usage.y = every(view.usage.values, n, at);
+      panel.words.textContent = slotStory(view, state.slot);
+      draw(panel).then(() => placeMarks(panel));
+    }
+    view.panels.forEach(placeMarks);
+  }
+  remember();
+}
+
+function react(panel) {
+  panel.plot.on("plotly_click", ({points: [point]}) => {
+    if (OVER_TIME.includes(panel.name)) setStep(point.x);
+    if (panel.name === "states" && point.customdata) setStep(point.customdata);
+    if (OVER_SLOTS.includes(panel.name)) follow(point.y);
+  });
+}
+
+async function showViews(found) {
+  const step = state.step;
+  views = found.map((view, place) => prepare(view, place));
+  $("views").replaceChildren(...views.map(view => view.section));
+  $("views").classList.toggle("two", views.length > 1);
+  $("scrub").hidden = false;
+  $("step").max = views[0].steps;
+  $("slot").max = Math.max(...views.map(view => view.slots));
+  setStep(Math.min(step, views[0].steps));
+  for (const panel of views.flatMap(view => view.panels)) {
+    if (!panel.figure || panel.name === "slot") continue;
+    await draw(panel);
+    react(panel);
+    placeMarks(panel);
+  }
+  follow(state.slot);
+  views.forEach(showStates);
+}
+
+function prepare(view, place) {
+  for (const [name, packed] of Object.entries(view.arrays)) view[name] = unpack(packed);
+  Object.assign(view, {place, links: [], columns: [element("div"), element("div")]});
+  const panels = element("div", {className: "panels"}, ...view.columns);
+  view.story = element("p", {className: view.heads > 2 ? "story long" : "story"});
+  view.section = element("article", {className: "view", ariaLabel: view.model.name}, answerCard(view), panels);
+  view.panels = PANELS.map(panel => makePanel(view, panel));
+  return view;
+}
+
+function answerCard(view) {
+  const {model} = view, wrong = view.entries.filter(([, , right]) => !right).length;
+  view.entryButtons = view.entries.map(([right, given, isRight], at) => element("button", {
+    type: "button", className: isRight ? "right" : "wrong",
+    ariaLabel: `entry ${at + 1}: right ${right}, model ${given}, ${isRight ? "right" : "wrong"}`,
+    onclick: () => setStep(view.first_result_step + at),
+  }, element("span", {textContent: right}), element("span", {textContent: given})));
+  const data = element("a", {textContent: "Save the numbers (npz)", href: "#", onclick: event => saveData(event, view)});
+  return element("section", {className: "card answer"},
+    element("div", {className: "answer-head"},
+      element("h2", {textContent: `${model.task}, ${model.approach}`}),
+      element("span", {className: "score", textContent: `${percent(view.score)} `}, element("small", {textContent: view.score_kind}))),
+    element("p", {className: "soft", textContent: `${model.name}: parameters of iteration ${model.iteration}, ${model.state}.`}),
+    element("p", {className: "soft", textContent: `Length ${view.length} (trained on ${model.training_lengths.join(" to ")}), ${view.memory_size} slots (trained with ${model.memory_size}). Right answer above, model below; ${wrong ? `${wrong} of ${view.entries.length} wrong` : "all right"}.`}),
+    element("ul", {className: "entries"}, ...view.entryButtons.map(button => element("li", {}, button))),
+    view.story, element("p", {className: "soft"}, data));
+}
+
+async function showStates(view) {
+  const panel = view.panels.find(({name}) => name === "states");
+  let found = view.states;
+  if (served) found = await ask("states", query(view)).catch(() => null);
+  if (!views.includes(view)) return;
+  if (!found) {
+    panel.words.textContent = "This controller carries no state from step to step.";
+    panel.frame.remove();
+    return;
+  }
+  setFigure(panel, found.figure);
+  view.path = unpack(found.path);
+  await draw(panel);
+  react(panel);
+  placeMarks(panel);
+}
+
+function redraw() {
+  for (const panel of views.flatMap(view => view.panels)) {
+    if (panel.figure && !panel.section.hidden && panel.plot.data) draw(panel).then(() => placeMarks(panel));
+  }
+  if (views.length) showStep();
+}
+
+// --- saving and sharing ---
+
+function savePicture(panel, format) {
+  const {view} = panel, layout = {...panel.figure.layout, ...panel.legend, template: template(), paper_bgcolor: dark.matches ? "#1b2025" : "#ffffff"};
+  const line = {type: "line", yref: "paper", y0: 0, y1: 1, x0: state.step, x1: state.step, line: {color: "#d55e00", width: 2}};
+  if (OVER_TIME.includes(panel.name)) layout.shapes = [...layout.shapes || [], line];
+  if (MATRICES.includes(panel.name)) panel.figure.data[0].z = matrixAt(view, panel.name, state.step);
+  const size = {width: panel.frame.clientWidth, height: layout.height};
+  const name = `${view.model.task}-${view.model.approach}-${panel.name}-step-${state.step}`;
+  return Plotly.downloadImage({data: panel.figure.data, layout}, {format, scale: 2, filename: name, ...size});
+}
+
+function saveData(event, view) {
+  event.preventDefault();
+  const name = `${view.model.task}-${view.model.approach}.npz`;
+  const href = served ? `data?${query(view)}&step=${state.step}` : `data:application/octet-stream;base64,${view.file}`;
+  element("a", {href, download: name}).click();
+}
+
+let remembering = 0;
+function remember() {
+  clearTimeout(remembering);
+  remembering = setTimeout(() => {
+    const known = Object.entries(state).filter(([, value]) => value);
+    history.replaceState(null, "", `#${new URLSearchParams(known)}`);
+  }, 250);
+}
+
+function recall() {
+  const known = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
+  for (const name of Object.keys(state)) {
+    if (name in known) state[name] = typeof state[name] === "number" ? Number(known[name]) || 0 : known[name];
+  }
+  state.step = state.step || 1;
+}
+
+$("share").onclick = async () => {
+  clearTimeout(remembering);
+  history.replaceState(null, "", `#${new URLSearchParams(Object.entries(state).filter(([, value]) => value))}`);
+  try {
+    await navigator.clipboard.writeText(location.href);
+    $("share").textContent = "Copied";
+  } catch {
+    $("share").textContent = "It is in the address bar";
+  }
+  setTimeout(() => { $("share").textContent = "Copy link"; }, 2000);
+};

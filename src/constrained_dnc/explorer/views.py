@@ -1,0 +1,154 @@
+"""An attempt as the page gets it: one JSON object with figures, numbers and words."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from constrained_dnc.analysis.statistics import THRESHOLD
+from constrained_dnc.explorer import figures
+from constrained_dnc.explorer.attempts import LONGEST, MOST_SLOTS, Attempt, arrays, state_paths
+from constrained_dnc.explorer.models import Model
+from constrained_dnc.report import published
+
+NEEDED = ("write_weights", "read_weights", "usage", "precedence", "memory")
+"""What the browser follows slots and builds the two matrices from, step by step."""
+
+
+def describe(model: Model) -> dict[str, Any]:
+    """What the page says about a model."""
+    training = model.config.training
+    lengths = (min(4, LONGEST), training.max_length, training.unseen_length)
+    return {
+        "name": model.name,
+        "task": model.task.name,
+        "summary": model.task.summary,
+        "approach": model.config.approach.name,
+        "iteration": model.iteration,
+        "state": model.state,
+        "is_training": model.is_training,
+        "memory_size": model.memory_size,
+        "most_slots": MOST_SLOTS,
+        "longest": LONGEST,
+        "training_lengths": model.training_lengths,
+        "examples": sorted({*lengths, min(2 * training.unseen_length, LONGEST)}),
+    }
+
+
+def view(found: Attempt, slots: int | None = None) -> dict[str, Any]:
+    """Everything about an attempt that does not need other problems."""
+    shown = figures.slots_in_play(found.internals) if slots is None else slots
+    named = arrays(found)
+    needed = {name: named[name] for name in NEEDED}
+    needed["memory"] = named["memory"][:, :shown]
+    for name in ("write_weights", "read_weights", "usage", "precedence"):
+        needed[name] = named[name][..., :shown]
+    for name in ("write_gate", "allocation_gate", "read_modes"):
+        needed[name] = named[name]
+    return {
+        "model": describe(found.model),
+        "problem": found.text,
+        "length": found.batch.length,
+        "memory_size": found.memory_size,
+        "steps": len(found.outputs),
+        "encoding_steps": found.encoding_steps,
+        "first_result_step": found.first_result_step,
+        "slots": shown,
+        "heads": found.model.dnc.num_reads,
+        "word": found.model.dnc.word_size,
+        "score": found.score,
+        "score_kind": found.model.task.score_kind,
+        "entries": [[entry.right, entry.given, entry.is_right] for entry in found.entries],
+        "scores_note": scores_note(found),
+        "arrays": {name: packed(array) for name, array in needed.items()},
+        "figures": {name: as_json(figure) for name, figure in drawn(found, shown).items()},
+    }
+
+
+def drawn(found: Attempt, shown: int) -> dict[str, go.Figure]:
+    """The figures of an attempt by the name of their panel."""
+    inside = found.internals
+    plots = {
+        "tape": figures.tape_figure(found.model.task, found.batch, found.outputs),
+        "write_weights": figures.write_weights_figure(inside, slots=shown),
+        "read_weights": figures.read_weights_figure(inside, slots=shown),
+        "usage": figures.usage_figure(inside, slots=shown),
+        "gates": figures.gates_figure(inside),
+        "read_modes": figures.read_modes_figure(inside),
+        "strengths": figures.strengths_figure(inside),
+        "slot": figures.slot_figure(inside, 1),
+        "memory": figures.memory_figure(inside, 1, slots=shown),
+        "link": figures.link_figure(inside, 1, slots=shown),
+    }
+    if found.model.scores:
+        plots["scores"] = figures.score_figure(
+            found.model.scores,
+            found.batch.length,
+            found.model.training_lengths,
+            _published_length(found.model),
+        )
+    return plots
+
+
+def states(found: Attempt) -> dict[str, Any] | None:
+    """The figure of the cell states and the path on it; None without states."""
+    paths = state_paths(found)
+    if paths is None:
+        return None
+    figure = figures.states_figure(paths, found.encoding_steps)
+    return {"figure": as_json(figure), "path": packed(paths[:, 0])}
+
+
+def scores_note(found: Attempt) -> str:
+    """The paper's numbers beside the stored ones, in words."""
+    model = found.model
+    parts = []
+    if not model.scores:
+        parts.append(f"No scores are stored; `cdnc evaluate {model.name}` makes them.")
+    for memory, line in model.scores.items():
+        passed = [length for length, score in line.items() if score >= THRESHOLD]
+        parts.append(f"Maximum length with {memory}: {max(passed, default=0)}.")
+    task, approach = model.task.name, model.config.approach.name
+    average = published.average_scores(False).get((task, approach))
+    longest = _published_length(model)
+    if average is not None and longest is not None:
+        parts.append(
+            f"The paper's {approach}, trained on lengths 5 to 15 with 50 slots: maximum length "
+            f"{longest}, average score {100 * average.median:.0f} %."
+        )
+    return " ".join(parts)
+
+
+def data_file(found: Attempt, step: int) -> bytes:
+    """The numbers as npz, the link at one step among them."""
+    file = io.BytesIO()
+    np.savez_compressed(file, **arrays(found), link=figures.link_at(found.internals, step))
+    return file.getvalue()
+
+
+def packed(array: Any) -> dict[str, Any]:
+    """An array as bytes in JSON."""
+    values = np.ascontiguousarray(array, np.float32)
+    return {"shape": values.shape, "bytes": base64.b64encode(values.tobytes()).decode()}
+
+
+def as_json(figure: go.Figure) -> dict[str, Any]:
+    """A figure without its template: the page has one for light and one for dark."""
+    figure.layout.template = None
+    values: dict[str, Any] = json.loads(figure.to_json())
+    return values
+
+
+def dumps(values: Mapping[str, Any] | list[Any] | None) -> str:
+    """JSON that can stand inside a page."""
+    return json.dumps(values, allow_nan=False).replace("</", "<\\/")
+
+
+def _published_length(model: Model) -> int | None:
+    return published.max_lengths(False).get((model.task.name, model.config.approach.name))

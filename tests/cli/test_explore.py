@@ -1,0 +1,72 @@
+"""The command `cdnc explore`."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import urllib.request
+
+import pytest
+
+from constrained_dnc.cli import main
+from constrained_dnc.training.loop import train
+from tiny_runs import tiny_config
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder of two runs, of two tasks."""
+    folder = tmp_path_factory.mktemp("runs")
+    for task in ("copy", "sort"):
+        train(tiny_config(task, iterations=10), folder / task)
+    return folder
+
+
+def test_one_file(folder, tmp_path, capsys):
+    page = tmp_path / "copy.html"
+    assert main(["explore", str(folder / "copy"), "3 1 4", "--html", str(page)]) == 0
+    assert re.search(r"copy.html: \d\.\d MB", capsys.readouterr().out)
+    text = page.read_text("utf-8")
+    assert '"problem": "3 1 4"' in text
+    assert len(text) < 10e6
+    assert not re.search(r'(src|href)="http', text)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ([], "run is ''; accepted: a run directory"),
+        (["nowhere"], "run is 'nowhere'; accepted: a run directory"),
+        (["nowhere", "3 1 4"], "run is 'nowhere'; accepted: a run directory"),
+        (["copy", "3 x", "--html", "a.html"], "problem is '3 x'; accepted: numerals"),
+        (["copy", "sort", "--html", "a.html"], "run is 'copy, sort'; accepted: two runs of one"),
+        (["copy", "--html", "a.html", "--memory-size", "0"], "memory_size is 0; accepted"),
+        (["copy", "--port", "99999"], "port is 99999; accepted: a whole number from 0 (any)"),
+    ],
+)
+def test_what_is_not_accepted_costs_one_sentence(folder, monkeypatch, capsys, arguments, sentence):
+    monkeypatch.chdir(folder)
+    assert main(["explore", *arguments]) == 2
+    complaint = capsys.readouterr().err
+    assert sentence in complaint
+    assert complaint.count("\n") == 1
+
+
+def test_the_page_is_served_until_ctrl_c(folder):
+    command = [sys.executable, "-m", "constrained_dnc", "explore", ".", "--no-browser"]
+    with subprocess.Popen(
+        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env=os.environ | {"PYTHONUNBUFFERED": "1"},
+    ) as process:  # fmt: skip
+        address = process.stdout.readline().split()[0]
+        assert re.match(
+            r"from another machine: ssh -N -L (\d+):127.0.0.1:\1 ", process.stdout.readline()
+        )
+        with urllib.request.urlopen(address, timeout=60) as answer:
+            text = answer.read().decode()
+        assert '"name": "copy"' in text
+        assert '"name": "sort"' in text
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
+        assert process.stderr.read() == ""

@@ -1,0 +1,245 @@
+"""The page in a real browser: what a person does, and what is then to be seen."""
+
+import json
+from pathlib import Path
+
+import equinox as eqx
+import numpy as np
+import pytest
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.select import Select
+
+from conftest import Browser, start_browser
+from constrained_dnc.errors import BadSetting
+from constrained_dnc.explorer import attempt, open_model
+from constrained_dnc.explorer.figures import link_at
+from constrained_dnc.explorer.page import one_file
+from constrained_dnc.training.files import locked, read_json, write_json
+from constrained_dnc.training.run import LOCK, STATUS, write_selected
+
+PROBLEM = "3 1 4 1 0"
+SIDEWAYS = "const page = document.documentElement; return page.scrollWidth - page.clientWidth"
+
+
+def type_problem(browser: Browser, text: str) -> None:
+    field = browser.driver.find_element(By.ID, "problem")
+    field.clear()
+    field.send_keys(text, Keys.ENTER)
+
+
+def shown_answer(browser: Browser) -> list[list[str]]:
+    """The entries of the answers as text, one list for each model."""
+    return browser.run(
+        "return [...document.querySelectorAll('.entries')].map("
+        "list => [...list.querySelectorAll('button')].map(b => b.ariaLabel))"
+    )
+
+
+def test_typing_a_problem_shows_its_answer(browser, address, runs):
+    browser.requests()
+    browser.open(address)
+    type_problem(browser, PROBLEM)
+    browser.wait(f"return views[0].problem === '{PROBLEM}'")
+    browser.ready()
+    found = attempt(open_model(runs["compr+reg"]), PROBLEM)
+    words = {True: "right", False: "wrong"}
+    assert shown_answer(browser) == [
+        [
+            f"entry {place}: right {entry.right}, model {entry.given}, {words[entry.is_right]}"
+            for place, entry in enumerate(found.entries, start=1)
+        ]
+    ]
+    asked = [url for url in browser.requests() if not url.startswith("about:")]
+    assert asked
+    assert all(url.startswith(address) for url in asked)
+    assert browser.complaints() == []
+
+
+def test_the_numbers_shown_are_those_of_unroll(browser, address, runs):
+    browser.look(address, model=runs["compr+reg"], problem=PROBLEM, memory="9", step=7)
+    model = open_model(runs["compr+reg"])
+    batch = model.task.batch_of([model.task.parse(PROBLEM)])
+    memory = model.dnc.unroll(batch.inputs, 9, internals=True).internals.memory
+    slots = browser.run("return views[0].slots")
+    close = {"rtol": 1e-5, "atol": 1e-6}
+    for step in (7, 3, 12, 1):  # back and forth: the link is built up from kept ones
+        browser.run("setStep(arguments[0]); settle()", step)
+        for name, expected in (("memory", memory.memory), ("link", memory.link)):
+            values = browser.run(
+                f"return document.querySelector('#{name}-0 .plot').data[0].z.map(r => [...r])"
+            )
+            wanted = expected[step - 1, 0, :slots, : len(values[0])]
+            np.testing.assert_allclose(values, wanted, **close)
+    for name in ("write_weights", "usage"):
+        drawn = browser.run(
+            f"const z = document.querySelector('#{name}-0 .plot')._fullData[0].z;"
+            "return [...z].map(row => [...row])"
+        )
+        np.testing.assert_allclose(drawn, getattr(memory, name)[:, 0, :slots].T, **close)
+
+
+def test_scrubbing_asks_nobody_and_moves_every_cursor(browser, address, runs):
+    browser.look(address, model=runs["compr+reg"], problem=PROBLEM, memory="9")
+    browser.requests()
+    body = browser.driver.find_element(By.TAG_NAME, "body")
+    where = browser.driver.find_element(By.ID, "where")
+    lines = (
+        "return [...document.querySelectorAll('.cursor:not(.phase)')].filter(m => m.offsetParent)"
+        ".map(m => m.getBoundingClientRect().x)"
+    )
+    body.send_keys(Keys.HOME)
+    assert where.text == "step 1 of 12, encoding"
+    before = browser.run(lines)
+    body.send_keys(Keys.ARROW_RIGHT * 6)
+    assert where.text == "step 7 of 12, decoding"
+    after = browser.run(lines)
+    assert len(after) == 7
+    assert all(x > y for x, y in zip(after, before, strict=True))
+    assert max(after) - min(after) < 1  # one line through all panels
+    browser.driver.find_element(By.ID, "step").send_keys(Keys.END)
+    assert where.text == "step 12 of 12, decoding"
+    browser.driver.find_element(By.ID, "play").click()
+    browser.wait("return !playing && state.step === 12")
+    assert browser.requests() == []
+
+
+def test_following_a_slot(browser, address, runs):
+    browser.look(address, model=runs["compr+reg"], problem=PROBLEM, memory="9")
+    field = browser.driver.find_element(By.ID, "slot")
+    field.send_keys("2", Keys.ENTER)
+    found = attempt(open_model(runs["compr+reg"]), PROBLEM, 9)
+    values = browser.run("return [...document.querySelector('#slot-0 .plot').data[0].y]")
+    np.testing.assert_allclose(values, found.internals.memory.write_weights[:, 0, 1], atol=1e-6)
+    assert "Slot 2. " in browser.driver.find_element(By.ID, "slot-0").text
+    browser.run(
+        "document.querySelector('#write_weights-0 .plot').emit("
+        "'plotly_click', {points: [{x: 4, y: 3}]})"
+    )
+    assert browser.run("return [state.step, state.slot]") == [4, 3]
+
+
+def test_saving_pictures_and_numbers(browser, address, runs):
+    browser.look(address, model=runs["compr+reg"], problem=PROBLEM, memory="9", step=6)
+    panel = browser.driver.find_element(By.ID, "link-0")
+    for button in panel.find_elements(By.CSS_SELECTOR, ".save button"):
+        browser.run("arguments[0].click()", button)
+    name = "copy-compr+reg-link-step-6"
+    files = [browser.downloads / f"{name}.{kind}" for kind in ("png", "svg")]
+    browser.wait_for(lambda: all(path.exists() and path.stat().st_size for path in files))
+    assert files[0].read_bytes().startswith(b"\x89PNG")
+    assert files[1].read_text().startswith("<svg")
+    browser.run("document.querySelector('.answer a').click()")
+    numbers = browser.downloads / "copy-compr+reg.npz"
+    browser.wait_for(lambda: numbers.exists() and numbers.stat().st_size)
+    inside = attempt(open_model(runs["compr+reg"]), PROBLEM, 9).internals
+    with np.load(numbers) as saved:
+        np.testing.assert_array_equal(saved["usage"], inside.memory.usage[:, 0])
+        np.testing.assert_array_equal(saved["link"], link_at(inside, 6))
+
+
+def test_wrong_text_keeps_the_last_picture(browser, address, runs):
+    browser.look(address, model=runs["compr+reg"], problem=PROBLEM, memory="9")
+    before = shown_answer(browser)
+    type_problem(browser, "3 1 nine")
+    sentence = browser.wait("return !$('error').hidden && $('error').textContent")
+    with pytest.raises(BadSetting) as refused:
+        attempt(open_model(runs["compr+reg"]), "3 1 nine")
+    assert sentence == str(refused.value)
+    assert shown_answer(browser) == before
+    browser.complaints()  # Chromium notes the refusal
+
+
+def test_drawing_a_problem_and_choosing_a_memory(browser, address, runs):
+    browser.look(address, model=runs["compr+reg"], problem=PROBLEM, memory="9")
+    length = browser.driver.find_element(By.ID, "length")
+    length.clear()
+    length.send_keys("4")
+    browser.driver.find_element(By.ID, "draw").click()
+    browser.wait("return views[0].length === 4")
+    browser.ready()
+    browser.driver.find_element(By.ID, "slots").send_keys(Keys.HOME, Keys.ARROW_RIGHT)
+    browser.wait("return views[0].memory_size === 4")
+    browser.ready()
+    assert browser.driver.find_element(By.ID, "memory").get_attribute("value") == "4"
+    assert "4 slots (trained with 4)" in browser.driver.find_element(By.CLASS_NAME, "answer").text
+
+
+def test_two_models_side_by_side(browser, address, runs):
+    other = runs["stateless-baseline"]
+    browser.look(address, model=runs["compr+reg"], problem=PROBLEM, memory="9")
+    Select(browser.driver.find_element(By.ID, "compare")).select_by_value(other)
+    browser.wait("return views.length === 2")
+    browser.ready()
+    given = [entry.given for entry in attempt(open_model(other), PROBLEM, 9).entries]
+    assert [label.split("model ")[1].split(",")[0] for label in shown_answer(browser)[1]] == given
+    tops = browser.run("return ['tape-0', 'tape-1'].map(id => $(id).getBoundingClientRect().top)")
+    assert tops[0] == tops[1]
+    assert "carries no state" in browser.driver.find_element(By.ID, "states-1").text
+    assert browser.complaints() == []
+
+
+def test_a_link_opens_the_same_in_another_browser(browser, address, runs, tmp_path):
+    names = {"model": runs["compr+reg"], "compare": runs["stateless-baseline"]}
+    browser.look(address, **names, problem=PROBLEM, memory="9", step=5)
+    browser.run("setStep(8); follow(4)")
+    shared = browser.wait("return location.hash.includes('slot=4') && location.href")
+    other = start_browser(tmp_path)
+    try:
+        other.open(shared, 390)
+        expected = {**names, "problem": PROBLEM, "memory": "9", "step": 8, "slot": 4}
+        assert other.run("return state") == expected
+        assert shown_answer(other) == shown_answer(browser)
+        assert other.driver.find_element(By.ID, "problem").get_attribute("value") == PROBLEM
+        assert other.run(SIDEWAYS) == 0  # on a phone too
+        assert other.complaints() == []
+    finally:
+        other.driver.quit()
+
+
+def test_colours_follow_the_scheme(browser, address, runs):
+    names = {"model": runs["compr+reg"], "compare": runs["stateless-baseline"]}
+    browser.look(address, **names, problem=PROBLEM, memory="9")
+    ink = "return document.querySelector('.plot')._fullLayout.font.color"
+    assert browser.run(ink) == "#1d2328"
+    media = {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}
+    browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+    browser.wait(f"{ink} === '#e3e7ea'")
+    assert browser.run(SIDEWAYS) == 0
+
+
+def test_a_run_that_ends_while_it_is_looked_at(browser, address, training_run):
+    folder = Path(training_run)
+    finished = read_json(folder / STATUS)
+    write_json(folder / STATUS, finished | {"state": "training", "iteration": 7})
+    with locked(folder / LOCK):
+        browser.look(address, model=training_run, problem=PROBLEM)
+        assert "training, iteration 7 of 10" in browser.driver.find_element(By.ID, "news").text
+    parameters = eqx.filter(open_model(training_run).dnc, eqx.is_inexact_array)
+    write_json(folder / STATUS, finished)
+    write_selected(folder, "unseen", parameters, 9999, 0.5)
+    browser.run("poll()")
+    browser.wait("return document.querySelector('#news button')")
+    browser.run("document.querySelector('#news button').click()")
+    browser.wait("return views[0].model.iteration === 9999")
+    browser.ready()
+    assert "finished after 10 of 10" in browser.driver.find_element(By.CLASS_NAME, "answer").text
+    assert browser.complaints() == []
+
+
+def test_one_file_needs_nothing_but_itself(browser, runs, tmp_path):
+    found = [attempt(open_model(name), PROBLEM, 9) for name in runs.values()]
+    page = tmp_path / "copy.html"
+    page.write_text(one_file(found), encoding="utf-8")
+    browser.requests()
+    browser.open(f"{page.resolve().as_uri()}#step=8&slot=2")
+    assert [url for url in browser.requests() if not url.startswith(("file:", "about:"))] == []
+    assert browser.complaints() == []
+    assert browser.run("return [views.length, state.step, state.slot]") == [2, 8, 2]
+    expected = np.asarray(found[0].internals.memory.memory[7, 0])
+    shown = browser.run("return matrixAt(views[0], 'memory', 8).map(row => [...row])")
+    np.testing.assert_allclose(shown, expected[: len(shown)], atol=1e-6)
+    browser.driver.find_element(By.TAG_NAME, "body").send_keys(Keys.ARROW_LEFT)
+    assert browser.driver.find_element(By.ID, "where").text == "step 7 of 12, decoding"
+    assert not browser.driver.find_element(By.ID, "ask").is_displayed()
+    assert json.loads(browser.run("return JSON.stringify(state)"))["step"] == 7

@@ -1,0 +1,107 @@
+"""What the server answers, and to whom."""
+
+import json
+import socket
+import urllib.error
+import urllib.request
+from urllib.parse import urlencode
+
+import pytest
+
+from constrained_dnc import BadSetting, RunProblem
+from constrained_dnc.explorer import server
+
+
+def ask(address: str, what: str = "", headers: dict[str, str] | None = None, **parameters: object):
+    """Status and text of an answer."""
+    url = f"{address}{what}?{urlencode(parameters)}"
+    request = urllib.request.Request(url, headers=headers or {})
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 200),
+        ({"Host": "localhost:1"}, 200),  # through a tunnel
+        ({"Host": "evil.example"}, 404),
+        ({"Host": "127.0.0.1.evil.example"}, 404),
+        ({"Sec-Fetch-Site": "same-origin"}, 200),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+    ],
+)
+def test_only_this_machine_and_this_page_are_answered(address, headers, status):
+    assert ask(address, "models", headers)[0] == status
+
+
+def test_no_file_is_opened_that_the_browser_names(address, runs, tmp_path):
+    for name in (str(tmp_path), "/etc/passwd", runs["compr+reg"] + "/", ""):
+        status, text = ask(address, "attempt", model=name, problem="1 2")
+        assert status == 400
+        assert json.loads(text)["error"].startswith(f"model is {name!r}; accepted: one of ")
+    assert ask(address, "../config.json")[0] == 404
+
+
+@pytest.mark.parametrize(
+    ("what", "parameters", "sentence"),
+    [
+        ("attempt", {"problem": "1", "memory": "many"}, "memory_size is 'many'; accepted:"),
+        ("attempt", {"problem": "1", "memory": "0"}, "memory_size is 0; accepted:"),
+        ("draw", {"length": "-3"}, "length is '-3'; accepted: a whole number"),
+        (
+            "draw",
+            {"length": "1000000"},
+            "length is 1000000; accepted: a whole number from 1 to 250",
+        ),
+        ("draw", {"length": "3", "seed": "9" * 5000}, "; accepted: a whole number"),
+        ("attempt", {"problem": ""}, "problem is ''; accepted: numerals"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_sentence(address, runs, what, parameters, sentence):
+    status, text = ask(address, what, model=runs["compr+reg"], **parameters)
+    assert status == 400
+    assert sentence in json.loads(text)["error"]
+
+
+def test_a_drawn_problem_is_one_of_the_task(address, runs):
+    first, second = (
+        ask(address, "draw", model=runs["compr+reg"], length=7, seed=seed)[1] for seed in (1, 2)
+    )
+    assert len(json.loads(first)["problem"].split()) == 7
+    assert first != second
+
+
+def test_a_run_that_cannot_be_read_is_said_so(runs, tmp_path):
+    (tmp_path / "config.json").write_text("{")
+    good, bad = server.Shelf([runs["compr+reg"], str(tmp_path)]).describe()
+    assert good["task"] == "copy"
+    assert "config.json cannot be read" in bad["problem"]
+
+
+def test_a_taken_port():
+    with socket.socket() as taken:
+        taken.bind((server.HOST, 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(BadSetting, match=f"port is {port}; accepted: a port that is free"):
+            server.listen(port)
+
+
+def test_the_next_free_port_is_taken(monkeypatch):
+    with socket.socket() as taken:
+        taken.bind((server.HOST, 0))
+        taken.listen()
+        monkeypatch.setattr(server, "PORT", taken.getsockname()[1])
+        monkeypatch.setattr(server, "ATTEMPTS", 1)
+        with pytest.raises(RunProblem, match="name one: --port"):
+            server.listen(None)
+        monkeypatch.setattr(server, "ATTEMPTS", 20)
+        found = server.listen(None)
+        assert found.getsockname()[0] == server.HOST
+        assert found.getsockname()[1] > server.PORT
+        found.close()
