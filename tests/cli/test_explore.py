@@ -36,7 +36,7 @@ def test_one_file(folder, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ([], "run is ''; accepted: a run directory"),
+        (["zoo:none/such"], "pretrained model is 'zoo:none/such'; accepted: "),
         (["nowhere"], "run is 'nowhere'; accepted: a run directory"),
         (["nowhere", "3 1 4"], "run is 'nowhere'; accepted: a run directory"),
         (["copy", "3 x", "--html", "a.html"], "problem is '3 x'; accepted: numerals"),

@@ -13,18 +13,21 @@ from typing import Annotated
 
 import tyro
 
+from constrained_dnc import zoo
 from constrained_dnc.cli.parsing import parse
 from constrained_dnc.errors import BadSetting
 from constrained_dnc.training.compilation import use_compilation_cache
 from constrained_dnc.training.files import write_atomically
 from constrained_dnc.training.run import CONFIG
 
+ACCEPTED = f"a run directory, with a {CONFIG}, a folder of them, or zoo:TASK/APPROACH"
+
 
 @dataclass(frozen=True)
 class _Explore:
     what: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN|TEXT")] = ()
-    """Run directories, also of runs still training, or folders of them; last a problem, such as
-    "3 1 4 1 0"."""
+    """Run directories, also of runs in training, folders of them, or pretrained models such as
+    zoo:sort/compr+reg (by default all of these); last a problem, such as "3 1 4 1 0"."""
     html: Path | None = None
     """Write the page of the problem to this file, whole in itself, and end."""
     memory_size: int | None = None
@@ -52,19 +55,17 @@ def explore(arguments: list[str]) -> int:
 
 
 def sort_out(given: Sequence[str]) -> tuple[list[str], str | None]:
-    """Models, and the problem if the last argument is none."""
+    """Models, by default all pretrained ones, and the problem if the last argument is none."""
+    if not given:
+        return list(zoo.pretrained()) or [zoo.find(zoo.PREFIX).name], None  # the latter refuses
     names: list[str] = []
     for place, argument in enumerate(given):
-        found = runs_in(Path(argument))
+        found = [zoo.find(argument).name] if zoo.is_name(argument) else runs_in(Path(argument))
         if not found and place and place == len(given) - 1:
             return names, argument
         if not found:
-            raise BadSetting(
-                "run", argument, f"a run directory, with a {CONFIG}, or a folder of them"
-            )
+            raise BadSetting("run", argument, ACCEPTED)
         names += found
-    if not names:
-        raise BadSetting("run", "", f"a run directory, with a {CONFIG}, or a folder of them")
     return names, None
 
 

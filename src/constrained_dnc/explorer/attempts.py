@@ -16,7 +16,7 @@ from constrained_dnc.analysis.state_space import reduce_states
 from constrained_dnc.errors import BadSetting, require_whole
 from constrained_dnc.explorer.models import Model
 from constrained_dnc.model.backend import choose_backend, rounded_up
-from constrained_dnc.model.dnc import DNC, Internals, Unrolled
+from constrained_dnc.model.dnc import DNC, Internals
 from constrained_dnc.tasks.task import Batch
 
 MOST_SLOTS = 1000
@@ -86,9 +86,8 @@ def attempt(model: Model, text: str, memory_size: int | None = None) -> Attempt:
         raise BadSetting("the length of the problem", length, f"at most {LONGEST}, to be drawn")
     memory_size = check_memory(model, memory_size)
     batch = task.batch_of([problem])
-    unrolled = _unroll(model.dnc, batch.inputs, memory_size)
-    assert unrolled.internals is not None
-    return Attempt(model, batch, memory_size, np.asarray(unrolled.outputs), unrolled.internals)
+    outputs, internals = _unroll(model.dnc, batch.inputs, memory_size)
+    return Attempt(model, batch, memory_size, outputs, internals)
 
 
 def check_memory(model: Model, memory_size: int | None) -> int:
@@ -139,7 +138,7 @@ def arrays(found: Attempt) -> dict[str, Any]:
     parts |= {"cell_state": inside.cell_state, "hidden": inside.hidden, "reads": inside.reads}
     parts |= {name: getattr(inside.interface, name) for name in vars(inside.interface)}
     parts |= {name: getattr(inside.memory, name) for name in vars(inside.memory) if name != "link"}
-    return {name: np.asarray(array)[:, 0] for name, array in parts.items()}
+    return {name: np.asarray(array)[:, 0] for name, array in parts.items() if array is not None}
 
 
 def _side_by_side(right: Sequence[Any], given: Sequence[Any]) -> list[tuple[str, str]]:
@@ -152,20 +151,21 @@ def _side_by_side(right: Sequence[Any], given: Sequence[Any]) -> list[tuple[str,
     return list(zip(texts(right), texts(given), strict=True))
 
 
-def _unroll(model: DNC, inputs: Any, memory_size: int) -> Unrolled:
+def _unroll(model: DNC, inputs: Any, memory_size: int) -> tuple[Any, Internals]:
     """As `unroll` with internals, with steps rounded up so that compiled programs are reused."""
     model.check_run(inputs, memory_size)
     steps = len(inputs)
     padded = jnp.pad(inputs, ((0, rounded_up(steps) - steps), (0, 0), (0, 0)))
-    found = _compiled_unroll(model, padded, memory_size)
-    cut: Unrolled = jax.tree.map(lambda leaf: np.asarray(leaf)[:steps], found)
-    return cut
+    found: tuple[Any, Internals] = jax.tree.map(
+        lambda leaf: np.asarray(leaf)[:steps], _compiled_unroll(model, padded, memory_size)
+    )
+    return found
 
 
 @eqx.filter_jit
-def _compiled_unroll(model: DNC, inputs: Any, memory_size: int) -> Unrolled:
+def _compiled_unroll(model: DNC, inputs: Any, memory_size: int) -> tuple[Any, Internals]:
     found = model.unroll(inputs, memory_size, internals=True)
     # steps * slots**2 numbers that nobody asks for: without them the compiler leaves them out
     nothing = jnp.zeros((*inputs.shape[:2], 0, 0), inputs.dtype)
-    slim: Unrolled = eqx.tree_at(lambda run: run.internals.memory.link, found, nothing)
-    return slim
+    slim: Internals = eqx.tree_at(lambda inside: inside.memory.link, found.internals, nothing)
+    return found.outputs, slim

@@ -1,4 +1,4 @@
-"""The models that can be looked at: run directories, also of runs that are still training."""
+"""The models that can be looked at: pretrained ones, and runs, also those still training."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ from typing import Any
 import pyarrow.parquet as pq
 from pyarrow import ArrowException
 
+from constrained_dnc import zoo
 from constrained_dnc.config import Config
 from constrained_dnc.errors import RunProblem
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.tasks.task import AbstractTask
-from constrained_dnc.training.run import SELECTED, Status, load_run
+from constrained_dnc.training.run import SELECTED, STATUS, Status, load_run
 
+MEMORIES = ("trained", "extended", "growing")
 Scores = dict[str, dict[int, float]]
-"""Score by length, by memory ("50 slots")."""
+"""Score by length, by memory."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ class Model:
 
 
 def open_model(name: str) -> Model:
-    """The model that a run directory holds now."""
+    """A model of the zoo, as zoo:TASK/APPROACH, or the one that a run directory holds now."""
     run = load_run(name)
     selected, status = run.selected(), run.status
     return Model(
@@ -54,14 +56,16 @@ def open_model(name: str) -> Model:
         iteration=selected.iteration,
         state=_in_words(status),
         is_training=status.state == "training",
-        scores=_stored_scores(run.folder),
+        scores=_pretrained_scores(name) if run.is_pretrained else _stored_scores(run.folder),
     )
 
 
 def version_of(name: str) -> Any:
     """Something that changes when the parameters, the state or the scores of a model do."""
+    if zoo.is_name(name):
+        return name
     folder = Path(name)
-    files = [folder / SELECTED["unseen"], folder / "status.json", *_score_files(folder)]
+    files = [folder / SELECTED["unseen"], folder / STATUS, *_score_files(folder)]
     return tuple((path.name, path.stat().st_mtime_ns) for path in files if path.exists())
 
 
@@ -73,6 +77,14 @@ def _in_words(status: Status) -> str:
 
 def _score_files(folder: Path) -> list[Path]:
     return sorted(folder.glob("evaluation-unseen-*.parquet"))
+
+
+def _pretrained_scores(name: str) -> Scores:
+    """What the zoo tells about its model."""
+    found = {memory: zoo.find(name).scores(memory) for memory in MEMORIES}
+    return {
+        f"{memory} memory": dict(sorted(line.items())) for memory, line in found.items() if line
+    }
 
 
 def _stored_scores(folder: Path) -> Scores:
