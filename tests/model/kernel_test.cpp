@@ -179,6 +179,24 @@ int main(int, char** arguments) {
     workspace.backward(small.output_cotangents.data(), small.cell_cotangents.data(),
                        gradients.write);
   }
+  // A growing memory: within its limit and beyond.
+  for (int k = 0; k < sizes; ++k) {
+    Shape shape = random_shape();
+    shape.steps = whole(1, 40), shape.batch = whole(1, 5), shape.keep = false;
+    const int start = whole(1, 20), limit = start + whole(0, 60);
+    const Case c(shape);
+    shape.start = start, shape.slots = limit, shape.free_capacity = 0.1f * whole(0, 10 * start);
+    const size_t rows = size_t(shape.steps) * shape.batch;
+    std::vector<float> outputs(rows * shape.outputs), cells(rows * shape.state());
+    std::vector<int> slots(rows, 0);
+    Workspace growing(whole(1, 2), *available_levels()[whole(0, int(available_levels().size()) - 1)]);
+    growing.forward(shape, c.parameters.read, c.inputs.data(),
+                    {outputs.data(), cells.data(), nullptr, nullptr, slots.data()});
+    bool beyond = false;
+    for (int count : slots) beyond = beyond || count > limit;
+    for (float y : outputs) failed += !beyond && !std::isfinite(y);
+    for (int count : slots) failed += !beyond && (count < start || count > start + shape.steps);
+  }
   std::printf("%d failures\n", failed);
   return failed > 0;
 }
