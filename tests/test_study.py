@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from constrained_dnc.errors import BadSetting
+from constrained_dnc.errors import BadSetting, RunProblem
 from constrained_dnc.study import query, read_study, write_results
 from synthetic import Request, row, write_study
 
@@ -148,13 +148,67 @@ def test_a_half_written_file_is_not_read(directory: Path) -> None:
 def test_a_broken_file_gets_one_sentence(directory: Path) -> None:
     (directory / "results").mkdir()
     (directory / "results" / "a.parquet").write_bytes(b"not parquet")
-    with pytest.raises(BadSetting, match="readable Parquet files"):
+    with pytest.raises(RunProblem, match=r"a\.parquet cannot be read"):
         read_study(directory).curves()
 
 
-@pytest.mark.parametrize("text", [None, "{", "[]", '{"tasks": []}'])
-def test_not_a_study_gets_one_sentence(tmp_path: Path, text: str | None) -> None:
-    if text is not None:
-        (tmp_path / "study.json").write_text(text)
+def test_a_directory_without_study_json_is_no_study(tmp_path: Path) -> None:
     with pytest.raises(BadSetting, match=r"study is .*accepted: a directory"):
         read_study(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"tasks": "sort"}, "tasks is 'sort'"),
+        ({"tasks": [3]}, r"tasks is \[3\]"),
+        ({"trials": "2"}, "trials is '2'"),
+        ({"trials": 2.5}, "trials is 2.5"),
+        ({"memory_size": True}, "memory_size is True"),
+        ({"extended_memory_size": -1}, "extended_memory_size is -1"),
+        ({"settings": []}, r"settings is \[\]"),
+        ({"settings": {"training.max_length": "x"}}, "settings is"),
+        ({"settings": {"a": {"b": 1}}}, "settings is"),
+        ({"requests": {}}, r"requests is \{\}"),
+        ({"requests": [3]}, r"requests is \[3\]"),
+        ({"requests": [{"tasks": []}]}, "approaches is missing"),
+        ({"versions": 3}, "versions is 3"),
+        ({"iterations": 1e9}, "iterations is 1000000000.0"),
+    ],
+)
+def test_a_study_that_does_not_fit_gets_one_sentence(
+    directory: Path, change: dict[str, object], said: str
+) -> None:
+    (directory / "study.json").write_text(json.dumps(REQUEST | change))
+    with pytest.raises(RunProblem, match=f"study.json cannot be read: {said}"):
+        read_study(directory)
+
+
+@pytest.mark.parametrize("name", ["study.json", "failures.json"])
+@pytest.mark.parametrize("text", ["{", "3", '{"trials": NaN}', "[" * 100_000, "[[]]", "\xff"])
+def test_damaged_json_gets_one_sentence(directory: Path, name: str, text: str) -> None:
+    (directory / name).write_bytes(text.encode("latin-1"))
+    with pytest.raises(RunProblem, match=f"{name} cannot be read: "):
+        read_study(directory)
+
+
+def test_brackets_in_a_path_are_only_brackets(tmp_path: Path) -> None:
+    for name, score in (("x[12]", 0.25), ("x1", 1.0)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "study.json").write_text(json.dumps(REQUEST))
+        write_results(tmp_path / name, "a", [row("sort", "reg", 0, 2, score)])
+    found = query(tmp_path / "x[12]", "SELECT score FROM results")
+    assert found.to_pydict() == {"score": [0.25]}
+
+
+def test_a_damaged_analysis_is_left_out_and_named(tmp_path: Path) -> None:
+    request = Request(tasks=("sort",), approaches=("reg",), trials=2, extended=False, samples=3)
+    path = write_study(tmp_path, request)
+    file = path / "analysis" / "sort-reg-1.npz"
+    file.write_bytes(file.read_bytes()[:-9])
+    study = read_study(path)
+    assert study.analysis("sort-reg-1", "states") == {}
+    assert list(study.analysis("sort-reg-0", "states")) == ["states"]
+    (missing,) = study.missing()
+    assert missing.startswith(f"{file} cannot be read: ")
+    assert missing.endswith("left out; `cdnc reproduce` makes it again.")

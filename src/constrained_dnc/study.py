@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,11 +12,57 @@ from typing import Any, Literal
 import duckdb
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from jaxtyping import Float, Int
 
-from constrained_dnc.errors import BadSetting
+from constrained_dnc.errors import BadSetting, RunProblem
 from constrained_dnc.evaluation.lengths import SCHEMA
+from constrained_dnc.evaluation.storage import read_arrays, read_table, write_table
+from constrained_dnc.training.files import (
+    Fields,
+    is_count,
+    make_folder,
+    read_json,
+    read_json_list,
+    require_fields,
+)
+
+STUDY, FAILURES = "study.json", "failures.json"
+
+
+def is_names(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(name, str) for name in value)
+
+
+def _is_mapping(value: Any) -> bool:
+    return isinstance(value, dict)
+
+
+def _is_settings(value: Any) -> bool:
+    """Plain values by name, lengths among them."""
+    if not isinstance(value, dict) or any(isinstance(v, (dict, list)) for v in value.values()):
+        return False
+    return all(is_count(v) for name, v in value.items() if name.endswith("_length"))
+
+
+NEEDED: Fields = {
+    "tasks": is_names,
+    "approaches": is_names,
+    "trials": is_count,
+    "memory_size": is_count,
+}
+REQUEST: Fields = {
+    "tasks": is_names,
+    "approaches": is_names,
+    "trials": is_count,
+    "iterations": is_count,
+}
+KNOWN: Fields = {  # which values the other fields of study.json can have
+    "iterations": is_count,
+    "extended_memory_size": lambda value: value is None or is_count(value),
+    "settings": _is_settings,
+    "versions": _is_mapping,
+    "requests": lambda value: isinstance(value, list) and all(map(_is_mapping, value)),
+}
 
 Memory = Literal["trained", "extended", "growing"]
 """The slots of training, ten times as many, or as many as an input needs."""
@@ -196,8 +240,17 @@ class Study:
         path = self.path / "analysis" / f"{run_id}.npz"
         if not path.exists():
             return {}
-        with np.load(path, allow_pickle=False) as arrays:
-            return {name: arrays[name] for name in names if name in arrays.files}
+        try:
+            arrays = read_arrays(path)
+        except RunProblem as error:
+            self.damaged[path.name] = str(error)
+            return {}
+        return {name: arrays[name] for name in names if name in arrays}
+
+    @cached_property
+    def damaged(self) -> dict[str, str]:
+        """What is wrong with files of analyses, by name, as far as they have been read."""
+        return {}
 
     def missing(self) -> list[str]:
         """One sentence for everything that was asked for and has no results yet."""
@@ -224,22 +277,30 @@ class Study:
             sentences.append(
                 f"{len(without)} of {len(self.runs)} runs have no state-space and memory analysis."
             )
-        return sentences
+        again = "left out; `cdnc reproduce` makes it again"
+        return sentences + [f"{problem}: {again}." for problem in self.damaged.values()]
 
 
 def read_study(path: Path) -> Study:
     """Open a study directory, finished or not."""
-    try:
-        request = json.loads((path / "study.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        raise BadSetting("study", str(path), "a directory with a readable study.json") from None
-    needed = {"tasks", "approaches", "trials", "memory_size"}
-    if not isinstance(request, dict) or not needed <= request.keys():
-        accepted = "a directory whose study.json has " + ", ".join(sorted(needed))
-        raise BadSetting("study", str(path), accepted)
-    failures = path / "failures.json"
-    failed = json.loads(failures.read_text(encoding="utf-8")) if failures.exists() else []
+    if not (path / STUDY).is_file():
+        raise BadSetting("study", str(path), f"a directory with a {STUDY}")
+    request, failures = read_request(path), path / FAILURES
+    failed = read_json_list(failures) if failures.exists() else []
+    if not all(isinstance(failure, dict) for failure in failed):
+        raise RunProblem(f"{failures} cannot be read: it is not a list of JSON objects")
     return Study(path, request, tuple(failed))
+
+
+def read_request(path: Path) -> dict[str, Any]:
+    """What study.json says; a field that the rest cannot work with is refused."""
+    request = read_json(path / STUDY)
+    require_fields(path / STUDY, request, NEEDED)
+    known = {name: fits for name, fits in KNOWN.items() if name in request}
+    require_fields(path / STUDY, request, known)
+    for part in request.get("requests", []):
+        require_fields(path / STUDY, {"iterations": 0, **part}, REQUEST)
+    return request
 
 
 def query(path: Path, sql: str) -> pa.Table:
@@ -261,13 +322,8 @@ def query(path: Path, sql: str) -> pa.Table:
 def write_results(path: Path, name: str, rows: Iterable[Mapping[str, object]]) -> None:
     """Store the rows of one run: all of them or, after a crash, none."""
     target = path / "results" / f"{name}.parquet"
-    target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.with_suffix(".writing")
-    with temporary.open("wb") as file:
-        pq.write_table(pa.Table.from_pylist(list(rows), SCHEMA), file)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(target)
+    make_folder(target.parent)
+    write_table(target, pa.Table.from_pylist(list(rows), SCHEMA))
 
 
 def _connect(path: Path) -> duckdb.DuckDBPyConnection:
@@ -275,21 +331,8 @@ def _connect(path: Path) -> duckdb.DuckDBPyConnection:
 
     The files are opened by us, as DuckDB takes their names for patterns.
     """
-    tables = [SCHEMA.empty_table()]
-    for file in sorted((path / "results").glob("*.parquet")):
-        try:
-            with file.open("rb") as content:
-                tables.append(pq.ParquetFile(content).read())
-        except (OSError, pa.ArrowException) as error:
-            reason = f"{file.name}: {str(error).splitlines()[0]}"
-            raise BadSetting("study", str(path), f"readable Parquet files ({reason})") from None
-    try:
-        table = pa.concat_tables(
-            tables if len(tables) == 1 else tables[1:], promote_options="default"
-        )
-    except pa.ArrowException as error:
-        reason = str(error).splitlines()[0]
-        raise BadSetting("study", str(path), f"results of one kind ({reason})") from None
+    files = sorted((path / "results").glob("*.parquet"))
+    table = pa.concat_tables([SCHEMA.empty_table(), *(read_table(file, SCHEMA) for file in files)])
     connection = duckdb.connect(config={"python_enable_replacements": False})
     connection.from_arrow(table).create("results")
     connection.execute("SET enable_external_access = false")

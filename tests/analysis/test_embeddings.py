@@ -41,6 +41,24 @@ def test_computed_once_and_kept(study: Study, monkeypatch: pytest.MonkeyPatch) -
     assert len(calls) == 4
 
 
+@pytest.mark.parametrize("damage", ["", "cut", "flip", "shape"])
+def test_a_damaged_embedding_is_made_again(
+    study: Study, monkeypatch: pytest.MonkeyPatch, damage: str
+) -> None:
+    monkeypatch.setattr(embeddings, "embed", lambda states: states[..., :2].astype(np.float32))
+    expected = embeddings.embedding(study, "sort-compr-0", "encoding")
+    (path,) = (study.path / "analysis" / "embeddings").iterdir()
+    content = bytearray(path.read_bytes())
+    content[300] ^= 1
+    if damage == "shape":
+        np.save(path, np.zeros((3, 2), np.float32))
+    else:
+        path.write_bytes({"": b"", "cut": content[:200], "flip": content}[damage])
+    found = embeddings.embedding(study, "sort-compr-0", "encoding")
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(np.load(path), expected)
+
+
 def test_nothing_to_embed(study: Study) -> None:
     assert embeddings.embedding(study, "sort-stateless-baseline-0", "encoding") is None
     assert embeddings.embedding(study, "no-such-run", "encoding") is None

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from constrained_dnc.approaches import APPROACHES
-from constrained_dnc.errors import BadSetting
+from constrained_dnc.errors import BadSetting, RunProblem
 from constrained_dnc.report import published
 from constrained_dnc.study import query, read_study, write_results
 from constrained_dnc.sweep import plan as plan_module
@@ -193,6 +193,36 @@ def test_a_preset_that_changed_since_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(plan_module.Request, "configs", lambda self: changed)
     with pytest.raises(BadSetting, match=r"^evaluation.batches is 9; accepted: 2, as in"):
         open_study(tmp_path, SMOKE)
+
+
+@pytest.mark.parametrize("place", ["results", "analysis", "attempts", "failures.json"])
+def test_damaged_files_are_set_aside_and_made_again(tmp_path, caplog, place):
+    plan = open_study(tmp_path, SMOKE)
+    first, second = plan.configs
+    mark_done(plan, first)
+    plan.add_attempt(second, "no reason")
+    (path,) = (tmp_path / place).glob("*") if "." not in place else [tmp_path / place]
+    path.write_bytes(path.read_bytes()[:20] + b"{")
+    again = open_study(tmp_path, SMOKE)
+    assert again.to_do() == ([first, second] if place in ("results", "analysis") else [second])
+    assert again.attempts(second) == ([] if place == "attempts" else ["no reason"])
+    assert not path.exists()
+    assert path.with_name(f"{path.name}.damaged").exists()
+    assert f"{path} cannot be read" in caplog.text
+    assert read_study(tmp_path).failures == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("reasons", "x"), ("seed", None), ("iterations", "9"), ("task", [])]
+)
+def test_strange_attempts_get_one_sentence(tmp_path, name, value):
+    plan = open_study(tmp_path, SMOKE)
+    plan.add_attempt(plan.configs[0], "no reason")
+    (path,) = (tmp_path / "attempts").iterdir()
+    path.write_text(json.dumps(json.loads(path.read_text()) | {name: value}))
+    for ask in (plan.to_do, plan.write_failures):
+        with pytest.raises(RunProblem, match=f"json cannot be read: {name} is "):
+            ask()
 
 
 def test_a_strange_folder_and_a_file_are_refused(tmp_path):

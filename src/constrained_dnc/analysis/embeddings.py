@@ -10,6 +10,7 @@ import hashlib
 import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,10 @@ import sklearn
 from jaxtyping import Float, Float32
 
 from constrained_dnc.analysis.state_space import embed, split_phases
+from constrained_dnc.errors import RunProblem
+from constrained_dnc.evaluation.storage import read_array, write_array
 from constrained_dnc.study import Study
+from constrained_dnc.training.files import make_folder
 
 PHASES = ("encoding", "decoding")
 FEWEST_STATES = 4  # of one phase; a path of fewer is not a picture
@@ -36,14 +40,13 @@ def embedding(study: Study, run_id: str, phase: str) -> Float32[np.ndarray, "tim
         return None
     path = stored_at(study, states)
     if path.exists():
-        stored: Float32[np.ndarray, "time batch 2"] = np.load(path, allow_pickle=False)
-        return stored
+        with suppress(RunProblem):  # a damaged one is made again
+            stored = read_array(path)
+            if stored.dtype == np.float32 and stored.shape == (*states.shape[:2], 2):
+                return stored
     embedded = embed(states)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_suffix(f".{os.getpid()}.writing")
-    with temporary.open("wb") as file:
-        np.save(file, embedded, allow_pickle=False)
-    temporary.replace(path)
+    make_folder(path.parent)
+    write_array(path, embedded)
     return embedded
 
 

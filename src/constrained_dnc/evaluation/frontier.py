@@ -9,14 +9,14 @@ from pathlib import Path
 import matplotlib as mpl
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from jaxtyping import Float
 
 from constrained_dnc.config import parse_lengths
 from constrained_dnc.errors import BadSetting
 from constrained_dnc.evaluation.lengths import Planned, evaluate
 from constrained_dnc.evaluation.memories import EXTENSION, GROWING, MemorySize
-from constrained_dnc.training.files import write_atomically
+from constrained_dnc.evaluation.storage import write_table
+from constrained_dnc.training.files import make_folder, write_atomically
 from constrained_dnc.training.run import Run
 
 mpl.use("Agg")
@@ -70,10 +70,8 @@ def map_frontier(
         progress=progress,
         store=False,
     )
-    buffer = pa.BufferOutputStream()
-    pq.write_table(table, buffer)
-    run.products.mkdir(parents=True, exist_ok=True)
-    write_atomically(run.products / TABLE, buffer.getvalue().to_pybytes())
+    make_folder(run.products)
+    write_table(run.products / TABLE, table)
     return table
 
 

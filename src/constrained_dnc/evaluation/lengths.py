@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from constrained_dnc.config import parse_lengths
 from constrained_dnc.cores import MAX_THREADS
-from constrained_dnc.errors import require_whole
+from constrained_dnc.errors import RunProblem, require_whole
 from constrained_dnc.evaluation.memories import (
     GROWING,
     MemorySize,
@@ -22,11 +21,12 @@ from constrained_dnc.evaluation.memories import (
     source_of,
 )
 from constrained_dnc.evaluation.scores import MeanScores, mean_scores
+from constrained_dnc.evaluation.storage import read_table, write_table
 from constrained_dnc.model.backend import AbstractBackend, Choice, choose_backend
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.model.growing import Growing
 from constrained_dnc.tasks.task import Answer
-from constrained_dnc.training.files import write_atomically
+from constrained_dnc.training.files import make_folder
 from constrained_dnc.training.run import Rule, Run, Selected, Status, load_run
 from constrained_dnc.training.streams import evaluation_batch
 
@@ -228,7 +228,7 @@ def _row(
 
 def _write(folder: Path, table: pa.Table, selection: str) -> None:
     """One file per memory size, so that a second evaluation replaces the first."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     sizes = [
         GROWING if memory == GROWING else size
         for memory, size in zip(
@@ -237,10 +237,7 @@ def _write(folder: Path, table: pa.Table, selection: str) -> None:
     ]
     for memory_size in dict.fromkeys(sizes):
         part = table.filter(pa.array([size == memory_size for size in sizes]))
-        buffer = pa.BufferOutputStream()
-        pq.write_table(part, buffer)
-        path = table_file(folder, selection, memory_size)
-        write_atomically(path, buffer.getvalue().to_pybytes())
+        write_table(table_file(folder, selection, memory_size), part)
 
 
 def table_file(folder: Path, selection: str, memory_size: MemorySize) -> Path:
@@ -253,10 +250,8 @@ def evaluated(
 ) -> pa.Table:
     """The stored table if it is whole and of the parameters selected now, else a new one."""
     try:
-        table = pq.read_table(
-            table_file(run.folder, selection, memory_size), schema=SCHEMA, partitioning=None
-        )
-    except (OSError, pa.ArrowException):  # there is none, or it is damaged
+        table = read_table(table_file(run.folder, selection, memory_size), SCHEMA)
+    except RunProblem:  # there is none, or it is damaged
         table = SCHEMA.empty_table()
     columns = (table[name].to_pylist() for name in ("iterations", "iteration", "length", "batches"))
     made_after = run.checked_status().iteration, run.selected(selection).iteration

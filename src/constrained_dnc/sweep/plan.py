@@ -6,7 +6,7 @@ import itertools
 import json
 import shlex
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,13 +16,32 @@ import pyarrow.parquet as pq
 
 from constrained_dnc.approaches import APPROACHES, PAPER_APPROACHES, get_approach
 from constrained_dnc.config import PRESETS, Config, make_config
-from constrained_dnc.errors import BadSetting, one_of, require_whole
+from constrained_dnc.errors import (
+    LARGEST_SEED,
+    BadSetting,
+    RunProblem,
+    one_of,
+    require_whole,
+)
+from constrained_dnc.evaluation.lengths import SCHEMA
 from constrained_dnc.evaluation.memories import EXTENSION
+from constrained_dnc.evaluation.storage import read_arrays, read_table
+from constrained_dnc.study import FAILURES, STUDY, is_names, read_request
 from constrained_dnc.tasks.registry import BUILT_IN, get_task
-from constrained_dnc.training.files import read_json, write_atomically, write_json
+from constrained_dnc.training.files import (
+    Fields,
+    is_count,
+    make_folder,
+    read_json,
+    read_json_list,
+    remove_unfinished,
+    require_fields,
+    write_atomically,
+    write_json,
+)
+from constrained_dnc.training.observer import logger
 from constrained_dnc.training.run import Rule, surroundings
 
-STUDY, FAILURES = "study.json", "failures.json"
 RUNS, RESULTS, ANALYSIS, ATTEMPTS, LOCKS = "runs", "results", "analysis", "attempts", "locks"
 MAX_ATTEMPTS = 3
 EVALUATED: dict[Rule, tuple[str, ...]] = {
@@ -108,9 +127,10 @@ class Plan:
 
     def _evaluated_after(self, run_id: str) -> int:
         """The most iterations that a run was asked for and then evaluated; 0 if it never was."""
-        paths = (self.folder / RESULTS).glob(f"{run_id}-*.parquet")
-        whole = (path.stem for path in paths if _has_all_memories(path))
-        return max((int(name.removeprefix(f"{run_id}-")) for name in whole), default=0)
+        files = (self.folder / RESULTS).glob(f"{run_id}-*.parquet")
+        numbers = {file.stem.removeprefix(f"{run_id}-"): file for file in files}
+        whole = (n for n, file in numbers.items() if n.isdecimal() and _has_all_memories(file))
+        return max(map(int, whole), default=0)
 
     def lock(self, config: Config) -> Path:
         """Held by whoever has the run in hand."""
@@ -119,14 +139,14 @@ class Plan:
     def attempts(self, config: Config) -> list[str]:
         """Why earlier attempts at a run failed."""
         path = self._attempts_file(config)
-        reasons: list[str] = read_json(path)["reasons"] if path.exists() else []
+        reasons: list[str] = _read_attempts(path)["reasons"] if path.exists() else []
         return reasons
 
     def add_attempt(self, config: Config, reason: str, trace: str = "") -> list[str]:
         """Remember that an attempt failed, with its traceback; the reasons of all so far."""
         reasons = [*self.attempts(config), reason]
         path = self._attempts_file(config)
-        path.parent.mkdir(exist_ok=True)
+        make_folder(path.parent)
         about = {
             "run_id": config.run_id,
             "task": get_task(config.task).name,
@@ -153,7 +173,7 @@ class Plan:
         """Write down the runs that were given up, also by earlier sweeps, for the report."""
         failures = []
         for path in sorted((self.folder / ATTEMPTS).glob("*.json")):
-            about = read_json(path)
+            about = _read_attempts(path)
             reasons = about.pop("reasons")
             del about["last_traceback"]
             is_done = self._evaluated_after(path.stem) >= about.pop("iterations")
@@ -181,17 +201,14 @@ def open_study(folder: Path, request: Request, command: Sequence[str] = ()) -> P
     """Create a study directory, or resume one, which may become larger and its runs longer."""
     configs = tuple(request.configs())
     path = folder / STUDY
-    stored = read_json(path) if path.exists() else {}
+    stored = read_request(folder) if path.exists() else {}
     settings = _settings(configs[0])
     if stored:
         _refuse_changes(folder, stored, request, settings)
     elif folder.is_dir() and any(folder.iterdir()):
         raise BadSetting("study", str(folder), f"a new or empty folder, or one with a {STUDY}")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        accepted = f"a folder that can be made ({error.strerror})"
-        raise BadSetting("study", str(folder), accepted) from error
+    make_folder(folder, "study")
+    _set_damaged_aside(folder)
     memory_size = configs[0].model.memory_size
     asked = {
         "tasks": [get_task(task).name for task in request.tasks],
@@ -218,6 +235,44 @@ def open_study(folder: Path, request: Request, command: Sequence[str] = ()) -> P
         },
     )
     return Plan(folder, configs)
+
+
+def _set_damaged_aside(folder: Path) -> None:
+    """Give damaged files of a study another name, so that they are made again."""
+    for part in (folder, *(folder / name for name in (RESULTS, ANALYSIS, ATTEMPTS))):
+        remove_unfinished(part)
+    readers: dict[str, Callable[[Path], object]] = {
+        f"{RESULTS}/*.parquet": lambda path: read_table(path, SCHEMA),
+        f"{ANALYSIS}/*.npz": read_arrays,
+        f"{ATTEMPTS}/*.json": _read_attempts,
+        FAILURES: read_json_list,
+    }
+    for pattern, read in readers.items():
+        for path in sorted(folder.glob(pattern)):
+            try:
+                read(path)
+            except RunProblem as error:
+                aside = path.with_name(f"{path.name}.damaged")
+                path.replace(aside)
+                logger.warning("%s; it is now called %s and is made again", error, aside.name)
+
+
+def _read_attempts(path: Path) -> dict[str, Any]:
+    """Why attempts at a run failed, and which run it is."""
+    values = read_json(path)
+    require_fields(path, values, ABOUT_ATTEMPTS)
+    return values
+
+
+ABOUT_ATTEMPTS: Fields = {
+    "run_id": lambda value: isinstance(value, str),
+    "task": lambda value: isinstance(value, str),
+    "approach": lambda value: isinstance(value, str),
+    "seed": lambda value: type(value) is int and 0 <= value <= LARGEST_SEED,
+    "iterations": is_count,
+    "reasons": is_names,
+    "last_traceback": is_names,
+}
 
 
 def _union(lists: Iterable[list[str]]) -> list[str]:

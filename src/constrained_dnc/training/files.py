@@ -11,7 +11,7 @@ import secrets
 import socket
 import stat
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from io import BufferedWriter, FileIO
 from pathlib import Path
@@ -23,8 +23,9 @@ import safetensors
 import safetensors.numpy
 from jaxtyping import Shaped
 
-from constrained_dnc.errors import BadSetting, RunProblem
+from constrained_dnc.errors import LARGEST_SIZE, BadSetting, RunProblem
 
+Fields: TypeAlias = Mapping[str, Callable[[Any], bool]]  # which values a field can have
 Tensors: TypeAlias = Mapping[str, Shaped[np.ndarray, "..."]]
 
 METADATA = "constrained_dnc"
@@ -134,12 +135,38 @@ def write_json(path: Path, values: Mapping[str, Any]) -> None:
 
 def read_json(path: Path) -> dict[str, Any]:
     """The values that `write_json` wrote."""
-    try:
-        values = json.loads(read_file(path), parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
-        raise RunProblem(f"{path} cannot be read: {error}") from error
+    values = _read_json(path)
     if not isinstance(values, dict):
         raise RunProblem(f"{path} cannot be read: it is not a JSON object")
+    return values
+
+
+def read_json_list(path: Path) -> list[Any]:
+    """A list in a JSON file."""
+    values = _read_json(path)
+    if not isinstance(values, list):
+        raise RunProblem(f"{path} cannot be read: it is not a JSON list")
+    return values
+
+
+def require_fields(path: Path, values: Mapping[str, Any], fields: Fields) -> None:
+    """Refuse values of a file that lack a field, or have one that does not fit."""
+    for name, fits in fields.items():
+        if name not in values or not fits(values[name]):
+            found = f"{values[name]!r:.60}" if name in values else "missing"
+            raise RunProblem(f"{path} cannot be read: {name} is {found}")
+
+
+def is_count(value: Any) -> bool:
+    """Whether a value of a file is a whole number of things."""
+    return type(value) is int and 0 <= value <= LARGEST_SIZE
+
+
+def _read_json(path: Path) -> object:
+    try:
+        values: object = json.loads(read_file(path), parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise RunProblem(f"{path} cannot be read: {error}") from error
     return values
 
 

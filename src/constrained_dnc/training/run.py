@@ -21,7 +21,6 @@ from constrained_dnc import zoo
 from constrained_dnc.config import Config
 from constrained_dnc.cores import MAX_THREADS
 from constrained_dnc.errors import (
-    LARGEST_SIZE,
     BadSetting,
     RunProblem,
     one_of,
@@ -34,12 +33,15 @@ from constrained_dnc.tasks.registry import get_task
 from constrained_dnc.tasks.task import AbstractTask
 from constrained_dnc.training.checkpoint import different_fields, newest_values
 from constrained_dnc.training.files import (
+    Fields,
     fill_leaves,
+    is_count,
     is_locked,
     name_leaves,
     read_file,
     read_json,
     read_tensors,
+    require_fields,
     write_json,
     write_tensors,
 )
@@ -183,15 +185,13 @@ def read_status(folder: Path) -> Status:
     """The status as it was written; a key, type or value that does not fit is refused."""
     path = folder / STATUS
     values = read_json(path)
-    for name in (*values, *_FITS):
-        if name not in _FITS or name not in values or not _FITS[name](values[name]):
-            found = f"{values[name]!r:.60}" if name in values else "missing"
-            raise RunProblem(f"{path} cannot be read: {name} is {found}")
+    strangers = {name: _never for name in values if name not in _FITS}
+    require_fields(path, values, {**strangers, **_FITS})
     return Status(**values)
 
 
-def _is_count(value: Any) -> bool:
-    return type(value) is int and 0 <= value <= LARGEST_SIZE
+def _never(value: Any) -> bool:
+    return False
 
 
 def _is_finite(value: Any) -> bool:
@@ -206,13 +206,13 @@ def _by_rule(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return all_fit
 
 
-_FITS: dict[str, Callable[[Any], bool]] = {  # which values a field of a status can have
+_FITS: Fields = {  # which values a field of a status can have
     "state": lambda value: value in get_args(State),
     "reason": lambda value: isinstance(value, str),
-    "iteration": _is_count,
-    "iterations": _is_count,
-    "skipped_updates": _is_count,
-    "best_iteration": _by_rule(_is_count),
+    "iteration": is_count,
+    "iterations": is_count,
+    "skipped_updates": is_count,
+    "best_iteration": _by_rule(is_count),
     "running_mean": _by_rule(_is_finite),
     "seconds": _is_finite,
     "updated": lambda value: isinstance(value, str),

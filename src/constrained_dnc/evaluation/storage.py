@@ -1,0 +1,91 @@
+"""Tables and arrays on disk: whatever is wrong with a file is said when it is read."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from jaxtyping import Shaped
+
+from constrained_dnc.errors import RunProblem
+from constrained_dnc.training.files import read_file, write_atomically
+
+CHECKSUM = b"constrained_dnc_checksum"
+MARK = b"\nsha256 "
+"""Between an array and its checksum; readers of .npy files look at neither."""
+
+
+def write_table(path: Path, table: pa.Table) -> None:
+    """Store a table as Parquet, with a checksum over its values."""
+    metadata = {CHECKSUM: _checksum(table).encode()}
+    buffer = pa.BufferOutputStream()
+    pq.write_table(table.replace_schema_metadata(metadata), buffer, write_page_checksum=True)
+    write_atomically(path, buffer.getvalue().to_pybytes())
+
+
+def read_table(path: Path, schema: pa.Schema) -> pa.Table:
+    """The columns of a schema from a Parquet file; one that the file does not have is empty."""
+    content = read_file(path)
+    try:
+        file = pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=True)
+        table = file.read()
+        stored = (table.schema.metadata or {}).get(CHECKSUM)  # absent in files of other writers
+        is_whole = stored in (None, _checksum(table).encode())
+        table = table.select([name for name in schema.names if name in table.column_names])
+        table = pa.concat_tables([schema.empty_table(), table], promote_options="permissive")
+        table = table.cast(schema)
+    except Exception as error:  # of many kinds, as a damaged byte leads anywhere
+        raise RunProblem(f"{path} cannot be read: {_first_line(error)}") from error
+    if not is_whole:
+        raise RunProblem(f"{path} is damaged: its checksum does not fit")
+    return table
+
+
+def _checksum(table: pa.Table) -> str:
+    """Of names, types and values, however they are stored."""
+    digest = hashlib.sha256()
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        digest.update(json.dumps([name, str(column.type), column.to_pylist()]).encode())
+    return digest.hexdigest()
+
+
+def read_arrays(path: Path) -> dict[str, Shaped[np.ndarray, "..."]]:
+    """All arrays of an .npz file, which has checksums of its own."""
+    content = io.BytesIO(read_file(path))
+    try:
+        with np.load(content, allow_pickle=False) as arrays:
+            return {name: arrays[name] for name in arrays.files}
+    except Exception as error:  # of many kinds, as a damaged byte leads anywhere
+        raise RunProblem(f"{path} cannot be read: {_first_line(error)}") from error
+
+
+def write_array(path: Path, array: Shaped[np.ndarray, "..."]) -> None:
+    """Store an array as .npy, with a checksum behind it."""
+    buffer = io.BytesIO()
+    np.save(buffer, array, allow_pickle=False)
+    content = buffer.getvalue()
+    write_atomically(path, content + MARK + hashlib.sha256(content).hexdigest().encode())
+
+
+def read_array(path: Path) -> Shaped[np.ndarray, "..."]:
+    """The array of an .npy file; without a checksum behind it, it is taken as it is."""
+    content = read_file(path)
+    length = len(content) - len(MARK) - 2 * hashlib.sha256().digest_size
+    if length > 0 and content[length:].startswith(MARK):
+        content, checksum = content[:length], content[length + len(MARK) :]
+        if checksum != hashlib.sha256(content).hexdigest().encode():
+            raise RunProblem(f"{path} is damaged: its checksum does not fit")
+    try:
+        array: Shaped[np.ndarray, "..."] = np.load(io.BytesIO(content), allow_pickle=False)
+    except Exception as error:  # of many kinds, as a damaged byte leads anywhere
+        raise RunProblem(f"{path} cannot be read: {_first_line(error)}") from error
+    return array
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0]
