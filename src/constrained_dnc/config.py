@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
-from constrained_dnc.approaches import APPROACHES, Approach, get_approach
+from constrained_dnc.approaches import APPROACHES, CONTROLLERS, Approach, get_approach
 from constrained_dnc.errors import (
     LARGEST_SEED,
     SMALLEST,
@@ -24,6 +24,7 @@ from constrained_dnc.errors import (
     require_whole,
 )
 from constrained_dnc.model.config import ModelConfig
+from constrained_dnc.plugins import absolute
 from constrained_dnc.tasks.registry import require_task_name, task_names
 
 BELOW_ONE = 0.9999999
@@ -146,6 +147,12 @@ class Config:
             )
 
     @property
+    def own_code(self) -> tuple[str, ...]:
+        """The import paths in it: code that is neither ours nor of an installed entry point."""
+        names = {self.task: task_names(), self.approach.controller: CONTROLLERS}
+        return tuple(name for name, known in names.items() if name not in known)
+
+    @property
     def run_id(self) -> str:
         """A short name that only this config has, however many iterations are asked for.
 
@@ -257,7 +264,14 @@ def make_config(
     if isinstance(approach, str):
         approach = get_approach(approach)
     require_task_name(task)
-    return Config(task, approach, seed, *PRESETS[preset])
+    return located(Config(task, approach, seed, *PRESETS[preset]))
+
+
+def located(config: Config) -> Config:
+    """The config with absolute paths to files of one's own, so that it holds in any folder."""
+    controller = absolute(config.approach.controller)
+    approach = dataclasses.replace(config.approach, controller=controller)
+    return dataclasses.replace(config, task=absolute(config.task), approach=approach)
 
 
 def lengthened(config: Config, iterations: int) -> Config:

@@ -7,6 +7,7 @@ import importlib
 import importlib.util
 import inspect
 import sys
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -40,22 +41,62 @@ def check_class(setting: str, value: str, found: object, base: type) -> type[Any
     return found
 
 
-def _load_file(setting: str, value: str, place: str) -> ModuleType:
-    """Import a file, once per process."""
-    path = Path(place).expanduser().resolve()
+def absolute(name: str) -> str:
+    """An import path that means the same everywhere: a file's is made absolute."""
+    place, _, class_name = name.rpartition(":")
+    return f"{_resolved(place)}:{class_name}" if place.endswith(".py") else name
+
+
+def sources(setting: str, names: Iterable[str]) -> dict[str, bytes]:
+    """The text of every file among these import paths, by its absolute path."""
+    places = {name: name.rpartition(":")[0] for name in names}
+    files = {name: place for name, place in places.items() if place.endswith(".py")}
+    return {str(_resolved(place)): _source(setting, name, place) for name, place in files.items()}
+
+
+def fingerprints(setting: str, names: Iterable[str]) -> dict[str, str]:
+    """The SHA-256 of every file among these import paths."""
+    texts = sources(setting, names)
+    return {path: hashlib.sha256(text).hexdigest() for path, text in texts.items()}
+
+
+def carry(texts: Mapping[str, bytes]) -> None:
+    """Use these texts of files from now on, whether this machine has the files or not."""
+    _CARRIED.update({Path(path): text for path, text in texts.items()})
+
+
+_CARRIED: dict[Path, bytes] = {}
+
+
+def _source(setting: str, value: str, place: str) -> bytes:
+    path = _resolved(place)
+    if path in _CARRIED:
+        return _CARRIED[path]
     if not path.is_file():
         raise BadSetting(setting, value, f"a file that exists, unlike {place}")
-    digest = hashlib.sha256(str(path).encode()).hexdigest()[:12]
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise BadSetting(setting, value, f"a readable file ({error.strerror})") from error
+
+
+def _resolved(place: str) -> Path:
+    return Path(place).expanduser().resolve()
+
+
+def _load_file(setting: str, value: str, place: str) -> ModuleType:
+    """Import a file; every text of it once per process."""
+    path, text = _resolved(place), _source(setting, value, place)
+    digest = hashlib.sha256(bytes(path) + b"\0" + text).hexdigest()[:12]
     name = f"user_file_{path.stem}_{digest}"
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
-    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses look their module up while it is executed
     try:
-        spec.loader.exec_module(module)
+        exec(compile(text, path, "exec"), module.__dict__)
     except BaseException:
         del sys.modules[name]
         raise

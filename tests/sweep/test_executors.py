@@ -51,7 +51,7 @@ class Script:
         self.lines = lines
         self.submitted = []
 
-    def submit(self, function, study, config_text, key, priority):
+    def submit(self, function, study, config_text, sources, key, priority):
         assert key not in self.submitted
         self.submitted.append(key)
         lines = self.lines[key.split("-")[1]]

@@ -114,6 +114,8 @@ class _Evaluate:
     """What computes: C++ where it can (auto), C++ (fused) or JAX (pure)."""
     threads: int | None = None
     """Threads of the fused backend; by default all cores."""
+    trust_code: bool = False
+    """Run the code that the run's config names: a task or controller of your own."""
 
 
 def evaluate(arguments: list[str]) -> int:
@@ -124,7 +126,7 @@ def evaluate(arguments: list[str]) -> int:
     from constrained_dnc.training.run import load_run  # noqa: PLC0415
 
     use_compilation_cache()
-    run = load_run(asked.run)
+    run = load_run(asked.run, trust_code=asked.trust_code)
     with Ticker("percent") as ticker:
         table = evaluate_run(
             run,
@@ -169,6 +171,8 @@ class _Predict:
     """Parameters selected by the loss on unseen (default) or seen lengths, or by the score."""
     backend: Literal["auto", "fused", "pure"] = "auto"
     """What computes: C++ where it can (auto), C++ (fused) or JAX (pure)."""
+    trust_code: bool = False
+    """Run the code that the run's config names: a task or controller of your own."""
 
 
 def predict(arguments: list[str]) -> int:
@@ -179,7 +183,7 @@ def predict(arguments: list[str]) -> int:
     from constrained_dnc.training.run import load_run  # noqa: PLC0415
 
     use_compilation_cache()
-    run = load_run(asked.run)
+    run = load_run(asked.run, trust_code=asked.trust_code)
     task = run.task
     answer = predict_one(
         run,
@@ -201,6 +205,8 @@ class _Replay:
     """A run directory."""
     iteration: int | None = None
     """Which of the kept iterations; by default all of them."""
+    trust_code: bool = False
+    """Run the code that the run's config names: a task or controller of your own."""
 
 
 def replay(arguments: list[str]) -> int:
@@ -212,7 +218,7 @@ def replay(arguments: list[str]) -> int:
     from constrained_dnc.training.run import load_run  # noqa: PLC0415
 
     use_compilation_cache()
-    run = load_run(asked.run)
+    run = load_run(asked.run, trust_code=asked.trust_code)
     iterations = kept_iterations(run) if asked.iteration is None else [asked.iteration]
     for iteration in iterations:
         print(replay_update(run, iteration), flush=True)

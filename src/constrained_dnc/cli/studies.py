@@ -233,6 +233,8 @@ class _Frontier:
     training, and growing."""
     batches: int = 1
     """Batches of every length and memory size."""
+    trust_code: bool = False
+    """Run the code that the run's config names: a task or controller of your own."""
 
 
 def frontier(arguments: list[str]) -> int:
@@ -241,7 +243,7 @@ def frontier(arguments: list[str]) -> int:
     from constrained_dnc.evaluation import frontier as of  # noqa: PLC0415 - slow to import
     from constrained_dnc.training.run import load_run  # noqa: PLC0415
 
-    run = load_run(asked.run)
+    run = load_run(asked.run, trust_code=asked.trust_code)
     lengths = of.usual_lengths(run) if asked.lengths is None else parse_lengths(asked.lengths)
     memory_sizes = (
         of.usual_memory_sizes(run)

@@ -18,6 +18,7 @@ import distributed.comm.core
 from constrained_dnc.config import Config
 from constrained_dnc.cores import available_cores
 from constrained_dnc.errors import BadSetting, RunProblem, require_whole
+from constrained_dnc.plugins import sources
 from constrained_dnc.sweep.plan import MAX_ATTEMPTS, Plan
 from constrained_dnc.sweep.trial import Outcome, run_trial
 
@@ -169,7 +170,8 @@ def _submit(client: Client, plan: Plan, config: Config, place: int = 0) -> Futur
     priority; others would be spread over the workers at once, in no order.
     """
     study, key = str(plan.folder.resolve()), f"trial-{config.run_id}-{time.time_ns()}"
-    return client.submit(run_trial, study, config.to_json(), key=key, priority=-place)
+    texts = sources("task", config.own_code)
+    return client.submit(run_trial, study, config.to_json(), texts, key=key, priority=-place)
 
 
 def _outcome(future: Future) -> Outcome:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import io
 import traceback
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,12 +17,13 @@ from constrained_dnc.config import Config, lengthened
 from constrained_dnc.evaluation.internals import analyse_run
 from constrained_dnc.evaluation.lengths import evaluated
 from constrained_dnc.evaluation.memories import EXTENSION, GROWING, MemorySize
+from constrained_dnc.plugins import carry
 from constrained_dnc.study import read_study, write_results
 from constrained_dnc.sweep.plan import ANALYSIS, EVALUATED, RUNS, Plan, results_name
 from constrained_dnc.training.compilation import use_compilation_cache
 from constrained_dnc.training.files import locked, make_folder, write_atomically
 from constrained_dnc.training.loop import train
-from constrained_dnc.training.run import CONFIG, SELECTED, Run, load_run
+from constrained_dnc.training.run import CONFIG, SELECTED, Run, open_run
 
 
 @dataclass(frozen=True)
@@ -49,14 +51,16 @@ def keep_freed_memory() -> None:
         mallopt(M_TRIM_THRESHOLD, 2 * LARGEST_MMAP_THRESHOLD)
 
 
-def run_trial(study: str, config_text: str) -> Outcome:
+def run_trial(study: str, config_text: str, sources: Mapping[str, bytes] | None = None) -> Outcome:
     """Bring one run to its end, or say why not.
 
     Everything goes to the study directory, which all workers share. A run that was begun by a
     worker that died goes on from its last checkpoint. An error comes back as text, as its class
-    may be one of a user's file that only the worker has read.
+    may be one of a user's file that only the worker has read. Files of one's own come along as
+    `sources`.
     """
     keep_freed_memory()
+    carry(sources or {})
     plan, config = Plan(Path(study)), Config.from_json(config_text)
     folder = plan.folder / RUNS / config.run_id
     try:
@@ -66,9 +70,9 @@ def run_trial(study: str, config_text: str) -> Outcome:
             if not plan.is_done(config):
                 use_compilation_cache()
                 if (folder / CONFIG).exists():  # an earlier request may have asked for more
-                    config = lengthened(config, load_run(folder).config.training.iterations)
+                    config = lengthened(config, open_run(folder).config.training.iterations)
                 _complete(plan.folder, config, train(config, folder, threads=1))
-            return Outcome(load_run(folder).status.state)
+            return Outcome(open_run(folder).status.state)
     except Exception as error:
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
         return Outcome("failed", reason, traceback.format_exc())

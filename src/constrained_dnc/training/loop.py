@@ -16,7 +16,7 @@ import jax
 import numpy as np
 import optax
 
-from constrained_dnc.config import Config, TrainingConfig, differences, lengthened
+from constrained_dnc.config import Config, TrainingConfig, differences, lengthened, located
 from constrained_dnc.cores import MAX_THREADS, available_cores
 from constrained_dnc.errors import BadSetting, RunProblem, require_whole
 from constrained_dnc.model.backend import AbstractBackend, Choice, choose_backend
@@ -48,8 +48,9 @@ from constrained_dnc.training.run import (
     Run,
     State,
     Status,
+    changed_sources,
     initial_model,
-    load_run,
+    open_run,
     read_status,
     replace_config,
     surroundings,
@@ -77,7 +78,7 @@ def train(
     """
     if threads is not None:
         require_whole("threads", threads, 1, MAX_THREADS)
-    folder = Path(run_dir)
+    config, folder = located(config), Path(run_dir)
     observer = observer or Observer()
     make_folder(folder, "run_dir")
     _refuse_strange_folder(folder)
@@ -88,7 +89,7 @@ def train(
         if stop.signal is not None:
             observer.say(f"stopped by {stop.signal.name}; the same command goes on from here")
     stop.obey()
-    return load_run(folder)
+    return open_run(folder)
 
 
 def make_optimiser(config: TrainingConfig) -> optax.GradientTransformation:
@@ -124,7 +125,7 @@ class _Training:
         threads: int | None,
         observer: Observer,
     ):
-        stored = load_run(folder) if (folder / CONFIG).exists() else None
+        stored = open_run(folder) if (folder / CONFIG).exists() else None
         if stored is not None:
             _refuse_changes(stored, config, backend, threads)
         self.config = config
@@ -163,7 +164,7 @@ class _Training:
         if stored is None:
             write_config(folder, config, backend.name, threads)
         else:
-            _warn_of_changes(folder, observer)
+            _warn_of_changes(stored, observer)
             self._lengthen(stored)
         observer.say(f"backend {backend.name}: {backend.reason}")
         where = f"going on after iteration {found.iteration}" if found else "a new run"
@@ -385,8 +386,10 @@ def _refuse_changes(
         raise BadSetting("threads", threads, f"{stored.threads}, with which {stored.folder} began")
 
 
-def _warn_of_changes(folder: Path, observer: Observer) -> None:
-    stored = read_json(folder / CONFIG)
+def _warn_of_changes(run: Run, observer: Observer) -> None:
+    for sentence in changed_sources(run):
+        observer.warn(sentence)
+    stored = read_json(run.folder / CONFIG)
     for kind, now in surroundings().items():
         changed = [
             f"{name} ({stored.get(kind, {}).get(name)}, now {value})"

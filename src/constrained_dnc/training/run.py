@@ -29,6 +29,7 @@ from constrained_dnc.errors import (
 from constrained_dnc.model import fused
 from constrained_dnc.model.build import build_dnc
 from constrained_dnc.model.dnc import DNC
+from constrained_dnc.plugins import fingerprints
 from constrained_dnc.tasks.registry import get_task
 from constrained_dnc.tasks.task import AbstractTask
 from constrained_dnc.training.checkpoint import different_fields, newest_values
@@ -219,8 +220,25 @@ _FITS: Fields = {  # which values a field of a status can have
 }
 
 
-def load_run(folder: str | Path) -> Run:
-    """Open a run directory, or a pretrained model by its name, zoo:TASK/APPROACH."""
+def load_run(folder: str | Path, *, trust_code: bool = False) -> Run:
+    """Open a run directory, or a pretrained model by its name, zoo:TASK/APPROACH.
+
+    A run with a task or controller of one's own names a file that would be executed: that needs
+    `trust_code`.
+    """
+    run = open_run(folder)
+    if run.config.own_code and not trust_code:
+        raise RunProblem(
+            f"{run.folder / CONFIG} names code, {' and '.join(run.config.own_code)}: it is run "
+            "only if you trust it and say so, with --trust-code or load_run(..., trust_code=True)"
+        )
+    for sentence in changed_sources(run):
+        logger.warning(sentence)
+    return run
+
+
+def open_run(folder: str | Path) -> Run:
+    """The same for callers who were given the run's config, and so may run the code it names."""
     folder = zoo.find(folder).folder if zoo.is_name(folder) else Path(folder)
     if not (folder / CONFIG).is_file():
         raise BadSetting("run", str(folder), f"a run directory, with a {CONFIG}")
@@ -235,6 +253,18 @@ def load_run(folder: str | Path) -> Run:
         raise RunProblem(f"{path} cannot be read: {error}") from error
     _refuse_changed_config(run, stored)
     return run
+
+
+def changed_sources(run: Run) -> list[str]:
+    """One sentence for every file of one's own that is not what it was when the run began."""
+    if not run.config.own_code:
+        return []
+    then = read_json(run.folder / CONFIG).get("sources", {})
+    now = fingerprints("run", run.config.own_code)
+    changed = [path for path, digest in now.items() if then.get(path, digest) != digest]
+    return [
+        f"{path} changed since {run.folder} began: scores may not mean the same" for path in changed
+    ]
 
 
 def _refuse_changed_config(run: Run, stored: dict[str, Any]) -> None:
@@ -285,6 +315,8 @@ def write_config(folder: Path, config: Config, backend: str, threads: int) -> No
         "threads": threads,
         **surroundings(),
     }
+    if config.own_code:
+        stored["sources"] = fingerprints("task", config.own_code)
     write_json(folder / CONFIG, {**stored, "checksum": _checksum(stored)})
 
 

@@ -1,0 +1,172 @@
+"""Runs with a task or controller of one's own: found from anywhere, executed only when trusted."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from constrained_dnc import plugins
+from constrained_dnc.cli import main
+from constrained_dnc.config import Config, located, make_config
+from constrained_dnc.errors import BadSetting, RunProblem
+from constrained_dnc.evaluation.lengths import evaluate, predict
+from constrained_dnc.training.files import read_json
+from constrained_dnc.training.loop import train
+from constrained_dnc.training.replay import replay
+from constrained_dnc.training.run import load_run
+from tiny_runs import tiny_config
+
+TASK = """
+import pathlib
+from constrained_dnc.tasks.copy import Copy
+
+with pathlib.Path(__file__).with_name("executed").open("a") as trace:
+    trace.write("x")
+
+
+class T(Copy):
+    name = "mine"
+"""
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A run of a task in a file, trained from the file's folder."""
+    place = tmp_path_factory.mktemp("own")
+    (place / "t.py").write_text(TASK)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(place)
+        train(replace(tiny_config(iterations=4), task="t.py:T"), place / "run", threads=1)
+    return place
+
+
+@pytest.fixture
+def folder(trained, tmp_path, monkeypatch):
+    """The same, seen from another folder by a process that has not executed the file yet."""
+    (trained / "t.py").write_text(TASK)
+    (trained / "executed").unlink(missing_ok=True)
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in sys.modules if name.startswith("user_file_")]:
+        monkeypatch.delitem(sys.modules, name)
+    return Path(shutil.copytree(trained / "run", tmp_path / "run"))
+
+
+SENTENCE = r"names code, .*t\.py:T: it is run only if you trust it"
+
+
+def test_nothing_loaded_runs_code(folder, trained):
+    for read in (load_run, evaluate, replay, lambda run: predict(run, "1 2")):
+        with pytest.raises(RunProblem, match=SENTENCE):
+            read(folder)
+    assert not (trained / "executed").exists()
+
+
+@pytest.mark.parametrize("command", ["evaluate", "predict", "replay", "frontier"])
+def test_commands_say_what_to_do_instead(folder, trained, capsys, command):
+    words = [command, str(folder), *(["1 2"] if command == "predict" else [])]
+    assert main(words) == 1
+    (sentence,) = capsys.readouterr().err.splitlines()
+    assert "--trust-code" in sentence
+    assert not (trained / "executed").exists()
+
+
+def test_code_is_run_when_it_is_trusted(folder, trained, capsys):
+    """From another folder than the one it was trained in, too."""
+    assert main(["predict", str(folder), "1 2", "--trust-code"]) == 0
+    assert "right    1 2" in capsys.readouterr().out
+    assert (trained / "executed").exists()
+    assert load_run(folder, trust_code=True).task.name == "mine"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"task": "./t.py:T"},
+        {"task": "antigravity:T"},
+        {"task": "this:T"},
+        {"approach": {"name": "mine", "controller": "t.py:T"}},
+    ],
+)
+def test_a_stored_config_cannot_name_code_by_itself(folder, trained, change, monkeypatch):
+    """Not by a relative path, a module or a controller either, run_id and checksum made to fit."""
+    monkeypatch.chdir(trained)
+    stored = read_json(folder / "config.json")
+    stored["config"]["task"] = "copy"
+    for name, value in change.items():
+        old = stored["config"][name]
+        stored["config"][name] = old | value if isinstance(old, dict) else value
+    if stored["config"]["approach"]["name"] == "mine":
+        stored["config"]["approach"]["compression"] = False
+    stored["run_id"] = Config.from_dict(stored["config"]).run_id
+    del stored["checksum"]
+    (folder / "config.json").write_text(json.dumps(stored))
+    modules = set(sys.modules)
+    with pytest.raises(RunProblem, match="names code"):
+        load_run(folder)
+    assert not (trained / "executed").exists()
+    assert not {"this", "antigravity"} & (sys.modules.keys() - modules)
+
+
+def test_naming_it_again_is_trust_enough(folder, trained):
+    """By another path to the same file, from another folder."""
+    config = replace(tiny_config(iterations=8), task=f"./{os.path.relpath(trained)}/t.py:T")
+    assert train(config, folder, threads=1).status.iteration == 8
+
+
+def test_an_own_run_keeps_where_its_code_is_and_what_it_was(folder, trained):
+    stored = read_json(folder / "config.json")
+    path = str(trained / "t.py")
+    assert stored["config"]["task"] == f"{path}:T"
+    digest = subprocess.run(["sha256sum", path], capture_output=True, text=True, check=True)
+    assert stored["sources"] == {path: digest.stdout.split()[0]}
+
+
+def test_built_in_ones_keep_their_names_and_files(tmp_path):
+    """Also those that were stored before there was code of one's own to keep."""
+    config = make_config("sort", "compr+reg", seed=3)
+    assert located(config) == config
+    assert config.run_id == "182319a75a0bed87"
+    train(tiny_config(iterations=2), tmp_path, threads=1)
+    assert "sources" not in read_json(tmp_path / "config.json")
+
+
+def test_an_edited_file_is_noticed(folder, trained, caplog):
+    path = trained / "t.py"
+    path.write_text(TASK + "    # another rule\n")
+    load_run(folder, trust_code=True)
+    train(replace(tiny_config(iterations=8), task=f"{path}:T"), folder, threads=1)
+    told = [message for message in caplog.messages if "changed since" in message]
+    assert told == [f"{path} changed since {folder} began: scores may not mean the same"] * 2
+
+
+def test_a_missing_file_costs_one_sentence(folder, trained, capsys):
+    (trained / "t.py").unlink()
+    assert main(["predict", str(folder), "1 2", "--trust-code"]) == 2
+    assert "a file that exists, unlike" in capsys.readouterr().err
+
+
+def test_a_carried_text_needs_no_file(tmp_path, monkeypatch):
+    """The newest one counts, as a worker may outlive an edit."""
+    monkeypatch.setattr(plugins, "_CARRIED", {})
+    path = tmp_path / "far" / "t.py"
+    name = f"{path}:T"
+    for mark in ("one", "two"):
+        plugins.carry({str(path): f"class T:\n    mark = {mark!r}\n".encode()})
+        assert plugins.load_class("task", name, object).mark == mark
+    with pytest.raises(BadSetting, match="a file that exists"):
+        plugins.sources("task", [str(path.with_name("u.py")) + ":T"])
+    assert plugins.sources("task", [name, "package.module:T"]).keys() == {str(path)}
+
+
+def test_paths_hold_in_any_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "link.py").symlink_to(Path("t.py"))
+    for name in ("t.py:T", "./t.py:T", "x/../t.py:T", "link.py:T"):
+        assert plugins.absolute(name) == f"{tmp_path}/t.py:T"
+    assert plugins.absolute("package.module:T") == "package.module:T"
+    assert plugins.absolute("sort") == "sort"
