@@ -21,7 +21,7 @@ from selenium.webdriver.support.wait import WebDriverWait
 from constrained_dnc.report import figures, tables
 from constrained_dnc.report.findings import find
 from constrained_dnc.report.page import build_report, terminal_table
-from constrained_dnc.report.summary import budget_warning
+from constrained_dnc.report.summary import budget_warning, facts
 from constrained_dnc.report.wording import DASH
 from constrained_dnc.study import read_study
 from synthetic import Request, write_study
@@ -158,6 +158,18 @@ def test_other_settings_than_the_papers_are_named(tmp_path: Path) -> None:
     quick = budget_warning(find(read_study(write_study(tmp_path / "quick", QUICK))))
     assert "slots 16 (paper: 50)" in quick
     assert "controller width 64 (paper: 128)" in quick
+
+
+def test_requests_of_different_size_are_told_together(tmp_path: Path) -> None:
+    path = write_study(tmp_path, Request(("sort",), ("reg",), 3, 100_000, analysis=False))
+    stored = json.loads((path / "study.json").read_text())
+    more = {"tasks": ["sort", "copy"], "approaches": ["compr"], "trials": 1, "iterations": 300_000}
+    stored["requests"] = [{name: stored[name] for name in more}, more]
+    (path / "study.json").write_text(json.dumps(stored))
+    findings = find(read_study(path))
+    told = budget_warning(findings).replace("\u202f", " ")
+    assert "100 000 to 300 000 of the paper's 300 000 iterations, 1 to 3 trials instead" in told
+    assert facts(findings)["runs"] == "3 with results, 5 asked for"
 
 
 def test_a_study_that_does_not_say_its_lengths_is_given_none(tmp_path: Path) -> None:

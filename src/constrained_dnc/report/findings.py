@@ -75,9 +75,16 @@ class Findings:
         return self.selection == main_selection(self.study)
 
     @property
-    def iterations(self) -> int:
-        """The training iterations asked for; 0 if the study does not say."""
-        return int(self.study.request.get("iterations") or 0)
+    def asked_trials(self) -> tuple[int, int]:
+        """The fewest and the most trials asked for, over tasks and approaches."""
+        found = [trials for trials, _ in self.study.asked.values()]
+        return min(found, default=0), max(found, default=0)
+
+    @property
+    def asked_iterations(self) -> tuple[int, int]:
+        """The same for the iterations of training; 0 if the study does not say."""
+        found = [iterations for _, iterations in self.study.asked.values()]
+        return min(found, default=0), max(found, default=0)
 
     def at(self, extended: bool) -> Evaluation:
         return self.extended if extended else self.plain

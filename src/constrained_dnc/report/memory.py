@@ -155,7 +155,7 @@ def drawings(findings: Findings) -> list[Drawing]:
 def score_by_memory(findings: Findings, task: str) -> Figure:
     """A panel per approach, a line per kind of memory."""
     names = _enlarged_approaches(findings, task)
-    figure, panels = grid(len(names), columns=min(4, len(names)), width=2.9, height=2.4)
+    figure, panels = grid(len(names), columns=min(3, len(names)), width=3.0, height=2.4)
     shown: dict[str, None] = {}
     for panel, name in zip(panels, names, strict=True):
         for kind in MEMORIES:

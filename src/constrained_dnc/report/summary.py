@@ -42,15 +42,14 @@ SETTING_NAMES = {
 
 def budget_warning(findings: Findings) -> str:
     """What a budget below the paper's, or other settings, mean; empty for the paper's own."""
-    request = findings.study.request
-    trials, iterations = int(request["trials"]), findings.iterations
+    trials, iterations = findings.asked_trials, findings.asked_iterations
     fewer = []
-    if iterations < published.ITERATIONS:
-        fewer.append(
-            f"{thousands(iterations)} of the paper's {thousands(published.ITERATIONS)} iterations"
-        )
-    if trials < published.TRIALS:
-        fewer.append(f"{plural(trials, 'trial')} instead of {published.TRIALS}")
+    if iterations[0] < published.ITERATIONS:
+        whole = thousands(published.ITERATIONS)
+        fewer.append(f"{span(iterations, thousands)} of the paper's {whole} iterations")
+    if trials[0] < published.TRIALS:
+        noun = "trial" if trials == (1, 1) else "trials"
+        fewer.append(f"{span(trials)} {noun} instead of {published.TRIALS}")
     others = other_settings(findings)
     if not fewer and not others:
         return ""
@@ -83,7 +82,7 @@ def _value(value: object) -> str:
 
 def facts(findings: Findings) -> dict[str, str]:
     """What was run."""
-    study, request = findings.study, findings.study.request
+    study = findings.study
     planned = sum(trials for trials, _ in study.asked.values())
     trained = study.training_lengths
     done = sorted({run.iterations for run in study.runs.values()})
@@ -92,8 +91,9 @@ def facts(findings: Findings) -> dict[str, str]:
         "tasks": ", ".join(findings.tasks) or DASH,
         "approaches": ", ".join(findings.approaches) or DASH,
         "runs": f"{len(study.runs)} with results, {planned} asked for",
-        "trials": f"{request['trials']} per task and approach (paper: {published.TRIALS})",
-        "iterations": thousands(findings.iterations)
+        "trials": f"{span(findings.asked_trials)} per task and approach "
+        f"(paper: {published.TRIALS})",
+        "iterations": span(findings.asked_iterations, thousands)
         + f" asked for (paper: {thousands(published.ITERATIONS)}){longest}",
         "slots": str(study.memory_size)
         + (f", extended to {study.extended_memory_size}" if study.extended_memory_size else ""),
