@@ -317,6 +317,28 @@ def test_a_killed_sweep_goes_on_to_equal_results(tmp_path, undisturbed, victim):
 
 
 @pytest.mark.slow
+def test_a_study_that_grows_through_kills_ends_as_if_asked_for_all_at_once(tmp_path):
+    grown, straight = tmp_path / "grown", tmp_path / "straight"
+    process = start(grown)
+    wait_for(lambda: any(grown.glob("results/*-60.parquet")), 300)
+    os.killpg(process.pid, signal.SIGKILL)  # one run is finished, the other perhaps not
+    process.communicate()
+    for _ in range(2):
+        process = start(grown, "--iterations", "120")
+        wait_for(lambda: is_training(grown), 300)
+        time.sleep(random.Random().uniform(0, 5))
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+    for study in (grown, straight):
+        code, output, errors = finish(start(study, "--iterations", "120"))
+        assert code == 0, output + errors
+    ours, theirs = results(grown), results(straight)
+    np.testing.assert_equal({name: ours[name] for name in theirs}, theirs)
+    assert all(name.endswith("-60.parquet") for name in ours.keys() - theirs.keys())
+    assert ours.keys() - theirs.keys()
+
+
+@pytest.mark.slow
 def test_a_killed_worker_is_replaced(tmp_path, undisturbed):
     study = tmp_path / "study"
     process = start(study)

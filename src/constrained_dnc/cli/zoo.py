@@ -8,6 +8,7 @@ from constrained_dnc.cli.parsing import parse
 from constrained_dnc.zoo import PREFIX, Pretrained, pretrained
 
 MEMORIES = ("trained", "extended", "growing")
+OTHER_RULES = ("unseen", "seen")
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,9 @@ def zoo(arguments: list[str]) -> int:
     """List the pretrained models: how long they were trained, how long their inputs may be.
 
     A maximum length is the longest input with at least 95 % of its entries right, with the memory
-    of training, one ten times as large, and one that grows with the input; - was not measured.
+    of training, one ten times as large, and one that grows with the input; - was not measured. The
+    parameters are those of the selection rule score; the last two columns are what the same run
+    reaches with the memory of training and the rules unseen (the paper's) and seen.
     Use a name wherever a run is asked for: cdnc predict zoo:sort/compr+reg "3 1 4 1 0".
     """
     parse(_Nothing, arguments, "cdnc zoo", zoo.__doc__)
@@ -27,7 +30,7 @@ def zoo(arguments: list[str]) -> int:
     if not models:
         print("This installation has no pretrained models.")
         return 0
-    head = ["model", "iterations", "best of", "max length", "extended", "growing", "paper's rule"]
+    head = ["model", "iterations", "best of", "max length", "extended", "growing", *OTHER_RULES]
     rows = [head, *(_row(model) for model in models)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
     for row in rows:
@@ -45,10 +48,10 @@ def zoo(arguments: list[str]) -> int:
 def _row(model: Pretrained) -> list[str]:
     about = model.about
     lengths = [model.max_length(memory) for memory in MEMORIES]
-    by_the_paper = model.max_length("trained", "unseen")
+    others = [model.max_length("trained", rule) for rule in OTHER_RULES]
     return [
         model.name,
         str(about["iterations"]),
         str(about["trials"]),
-        *("-" if length is None else str(length) for length in (*lengths, by_the_paper)),
+        *("-" if length is None else str(length) for length in (*lengths, *others)),
     ]
