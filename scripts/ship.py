@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
+from constrained_dnc.evaluation.memories import FREE_CAPACITY, free_capacity_of
 from constrained_dnc.study import Study, read_study
 from constrained_dnc.training.run import CONFIG, SELECTED, STATUS, Run, load_run
 from constrained_dnc.zoo import SCORES
@@ -56,7 +57,8 @@ def ship_models(folder: Path, zoo: Path, commit: str) -> list[str]:
 def _ship_model(study: Study, run: Run, target: Path, about: dict[str, object]) -> None:
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
-    for name in (CONFIG, STATUS, SELECTED[RULE]):
+    free_capacity_of(run, RULE)  # makes sure that it is stored
+    for name in (CONFIG, STATUS, SELECTED[RULE], FREE_CAPACITY):
         shutil.copyfile(run.folder / name, target / name)
     about |= {
         "trial": run.config.seed,
