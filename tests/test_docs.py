@@ -60,7 +60,7 @@ def run_command(command: str) -> None:
         assert extras, command
         assert set(filter(None, [extras[1]])) <= project["optional-dependencies"].keys()
         return
-    command = re.sub(r"^cdnc\b", f"{sys.executable} -m constrained_dnc", command)
+    command = re.sub(r"(^|\| )cdnc\b", rf"\1{sys.executable} -m constrained_dnc", command)
     command = re.sub(r"^python\b", sys.executable, command)
     command = command.replace("tests/data/", f"{ROOT}/tests/data/").replace(
         "benchmarks/", f"{ROOT}/benchmarks/"

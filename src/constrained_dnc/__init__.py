@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from constrained_dnc.model.controllers import AbstractController, ControllerStep
     from constrained_dnc.model.dnc import DNC, DNCState
     from constrained_dnc.model.losses import total_loss
+    from constrained_dnc.tasks.contract import check_task
     from constrained_dnc.tasks.numeral import AbstractNumeralTask
     from constrained_dnc.tasks.registry import get_task, task_names
     from constrained_dnc.tasks.task import AbstractTask, Batch
@@ -49,6 +50,7 @@ __all__ = [
     "TrainingConfig",
     "__version__",
     "build_dnc",
+    "check_task",
     "choose_backend",
     "evaluate",
     "get_approach",
@@ -74,6 +76,7 @@ HOMES = {
     "model.controllers": "AbstractController ControllerStep",
     "model.dnc": "DNC DNCState",
     "model.losses": "total_loss",
+    "tasks.contract": "check_task",
     "tasks.numeral": "AbstractNumeralTask",
     "tasks.registry": "get_task task_names",
     "tasks.task": "AbstractTask Batch",

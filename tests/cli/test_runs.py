@@ -1,5 +1,6 @@
 """The commands train, evaluate, predict and replay, in processes that are really killed."""
 
+import io
 import json
 import os
 import random
@@ -8,6 +9,7 @@ import subprocess
 import sys
 import time
 
+import pyarrow.parquet as pq
 import pytest
 
 from constrained_dnc.cli import main
@@ -212,6 +214,35 @@ def test_predict_shows_problem_and_answers(smoke_run, capsys):
     assert lines[1] == ["right", "1", "2", "3"]
     assert lines[2][0] == "model"
     assert len(lines[2]) == 4
+
+
+def test_predict_answers_several_problems_as_it_answers_each(smoke_run, capsys, monkeypatch):
+    texts = ["3 1 2", "4", "0 0 1", "2 1"]
+    assert main(["predict", str(smoke_run), *texts, "--json"]) == 0
+    together = json.loads(capsys.readouterr().out)
+    assert [row["problem"] for row in together] == texts
+    assert [row["right"] for row in together] == [[1, 2, 3], [4], [0, 0, 1], [1, 2]]
+    for text, row in zip(texts, together, strict=True):
+        assert main(["predict", str(smoke_run), text, "--json"]) == 0
+        assert json.loads(capsys.readouterr().out) == [row]
+    monkeypatch.setattr(sys, "stdin", io.StringIO("\n".join(texts) + "\n\n"))
+    assert main(["predict", str(smoke_run), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == together
+    assert main(["predict", str(smoke_run), *texts]) == 0
+    assert capsys.readouterr().out.count("problem  ") == 4
+
+
+@pytest.mark.parametrize("given", ["", "\n \n"])
+def test_predict_without_a_problem_costs_one_sentence(smoke_run, capsys, monkeypatch, given):
+    monkeypatch.setattr(sys, "stdin", io.StringIO(given))
+    assert main(["predict", str(smoke_run)]) == 2
+    assert "lines on standard input" in capsys.readouterr().err
+
+
+def test_evaluate_in_json_is_the_stored_table(smoke_run, capsys):
+    assert main(["evaluate", str(smoke_run), "--lengths", "2,3", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert rows == pq.read_table(smoke_run / "evaluation-unseen-8.parquet").to_pylist()
 
 
 def test_replay_of_a_run_without_faults(smoke_run, capsys):

@@ -20,7 +20,7 @@ COMMANDS = {  # name: (module, what it does)
     "bench": ("bench", "time a training iteration: fused, pure, floor"),
     "train": ("runs", "train a model, or go on with a run that was stopped"),
     "evaluate": ("runs", "score a run for every length and memory size"),
-    "predict": ("runs", "answer one problem with a trained model"),
+    "predict": ("runs", "answer problems with a trained model"),
     "explore": ("explore", "see what the memory does, in a browser"),
     "replay": ("runs", "say why updates of a run were skipped"),
     "frontier": ("studies", "map a run's score over input length and memory size"),

@@ -75,12 +75,19 @@ def options_of(kind: type[Asked]) -> type[Asked]:
 def _metavar(hint: Any) -> str | None:
     """What to write for an option, None where the parser knows better.
 
-    >>> _metavar(int | None), _metavar(tuple[str, ...])
-    ('INT', None)
+    >>> _metavar(int | typing.Literal["a", "b"] | None), _metavar(tuple[str, ...])
+    ('INT|{a,b}', None)
     """
+    if typing.get_origin(hint) not in (types.UnionType, typing.Union):
+        return None
     kinds = [kind for kind in typing.get_args(hint) if kind is not types.NoneType]
-    is_optional = isinstance(hint, types.UnionType) and len(kinds) == 1
-    return kinds[0].__name__.upper() if is_optional else None
+    return "|".join(map(_word, kinds))
+
+
+def _word(kind: Any) -> str:
+    if typing.get_origin(kind) is typing.Literal:
+        return "{" + ",".join(map(str, typing.get_args(kind))) + "}"
+    return str(kind.__name__).upper()
 
 
 def one_sentence(box: str) -> str:

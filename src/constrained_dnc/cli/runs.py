@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import json
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -20,8 +22,7 @@ from constrained_dnc.config import (
     parse_lengths,
 )
 from constrained_dnc.errors import BadSetting
-from constrained_dnc.evaluation.memories import GROWING, MemorySize
-from constrained_dnc.model.config import ModelConfig
+from constrained_dnc.model.config import GROWING, MemorySize, ModelConfig
 from constrained_dnc.tasks.registry import get_task
 
 DIVERGED = 3
@@ -114,6 +115,8 @@ class _Evaluate:
     """What computes: C++ where it can (auto), C++ (fused) or JAX (pure)."""
     threads: int | None = None
     """Threads of the fused backend; by default all cores."""
+    json: bool = False
+    """Print the rows as one JSON list instead of a table."""
     trust_code: bool = False
     """Run the code that the run's config names: a task or controller of your own."""
 
@@ -140,6 +143,9 @@ def evaluate(arguments: list[str]) -> int:
                 int(100 * done / total), 100, f"length {row.length}, memory size {row.memory_size}"
             ),
         )
+    if asked.json:
+        print(json.dumps(table.to_pylist()))
+        return 0
     print(f"{'memory size':>11}  {'length':>6}  {run.task.score_kind:>8}  whole sequence")
     for row in table.to_pylist():
         print(
@@ -163,40 +169,70 @@ def _slots(row: dict[str, Any]) -> str:
 class _Predict:
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """A run directory, also one in training, or a pretrained model such as zoo:sort/compr+reg."""
-    text: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TEXT")]
-    """A problem, such as "3 1 4 1 0"."""
+    texts: Annotated[
+        tuple[str, ...],
+        tyro.conf.Positional,
+        tyro.conf.arg(metavar="[TEXT ...]", help_behavior_hint=""),
+    ] = ()
+    """Problems, such as "3 1 4 1 0"; without any, the lines of standard input."""
     memory_size: MemorySize | None = None
     """Slots of the memory, by default those of training; or growing, with the input."""
     selection: Literal["unseen", "seen", "score"] | None = None
     """Parameters selected by the loss on unseen (default) or seen lengths, or by the score."""
     backend: Literal["auto", "fused", "pure"] = "auto"
     """What computes: C++ where it can (auto), C++ (fused) or JAX (pure)."""
+    json: bool = False
+    """Print problems and answers as one JSON list."""
     trust_code: bool = False
     """Run the code that the run's config names: a task or controller of your own."""
 
 
 def predict(arguments: list[str]) -> int:
-    """Answer one problem with a trained model."""
+    """Answer problems with a trained model."""
     asked = parse(_Predict, arguments, "cdnc predict", predict.__doc__)
-    from constrained_dnc.evaluation.lengths import predict as predict_one  # noqa: PLC0415 - slow to import
+    texts = [text for text in asked.texts or _lines() if text.strip()]
+    if not texts:
+        raise BadSetting("problem", "", "text, or lines on standard input, such as '3 1 4 1 0'")
+    from constrained_dnc.evaluation.lengths import predict as predict_all  # noqa: PLC0415 - slow
     from constrained_dnc.training.compilation import use_compilation_cache  # noqa: PLC0415
     from constrained_dnc.training.run import load_run  # noqa: PLC0415
 
     use_compilation_cache()
     run = load_run(asked.run, trust_code=asked.trust_code)
     task = run.task
-    answer = predict_one(
+    problems = [task.parse(text) for text in texts]
+    answers = predict_all(
         run,
-        asked.text,
+        texts,
         memory_size=asked.memory_size,
         selection=asked.selection,
         backend=asked.backend,
     )
-    problem = task.parse(asked.text)
-    print(f"problem  {task.format_problem(problem)}")
-    print(f"right    {task.format_answer(task.solve(problem))}")
-    print(f"model    {task.format_answer(answer)}")
+    pairs = list(zip(problems, answers, strict=True))
+    if asked.json:
+        rows = [
+            {"problem": task.format_problem(problem), "right": task.solve(problem), "model": answer}
+            for problem, answer in pairs
+        ]
+        print(json.dumps(rows, default=str))
+        return 0
+    for place, (problem, answer) in enumerate(pairs):
+        if place:
+            print()
+        print(f"problem  {task.format_problem(problem)}")
+        print(f"right    {task.format_answer(task.solve(problem))}")
+        print(f"model    {task.format_answer(answer)}")
     return 0
+
+
+def _lines() -> list[str]:
+    """What standard input says; nothing is waited for when a person sits there."""
+    if sys.stdin is None or sys.stdin.isatty():
+        return []
+    try:
+        return sys.stdin.read().splitlines()
+    except UnicodeDecodeError as error:
+        raise BadSetting("standard input", error.object[:20], "text in UTF-8") from error
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,8 @@ from constrained_dnc.evaluation.storage import read_table, write_table
 from constrained_dnc.model.backend import AbstractBackend, Choice, choose_backend
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.model.growing import Growing
-from constrained_dnc.tasks.task import Answer
+from constrained_dnc.tasks.reading import read_problems
+from constrained_dnc.tasks.task import AbstractTask, Answer, Problem
 from constrained_dnc.training.files import make_folder
 from constrained_dnc.training.run import Rule, Run, Selected, Status, load_run
 from constrained_dnc.training.streams import evaluation_batch
@@ -55,6 +56,9 @@ SCHEMA = pa.schema(
 
 LOWEST_SCORE = 0.5
 """Below it, a growing memory is not measured at longer inputs than that."""
+
+
+PROBLEMS_AT_ONCE = 64
 
 
 @dataclass(frozen=True)
@@ -116,24 +120,43 @@ def evaluate(
 
 def predict(
     run: Run | str | Path,
-    text: str,
+    problem: Any,
     *,
     memory_size: MemorySize | None = None,
     selection: Rule | None = None,
     backend: Choice = "auto",
 ) -> Answer:
-    """The answer of a run's model to a problem given as text."""
+    """The answer of a run's model to a problem, or the list of its answers to several.
+
+    A problem is text, plain values or an array: "3 1 4", (3, 1, 4), numpy.array([3, 1, 4]).
+    Several, in a list, a tuple or an array of one more dimension, may differ in length.
+    """
     run = run if isinstance(run, Run) else load_run(run)
-    task = run.task
-    batch = task.batch_of([task.parse(text)])
+    problems, is_one = read_problems(run.task, problem)
     model = run.selected(selection).model
     computing = evaluation_backend(run, model, backend, threads=1)
     memory: int | Growing | None = None
     if memory_size is not None:
         require_memory_size(memory_size)
         memory = memory_for(run, memory_size, selection or run.default_rule)
-    outputs = computing.forward(model, batch.inputs, memory).outputs
-    return task.decode(np.asarray(outputs), batch.length)[0]
+    answers: list[Answer] = [None] * len(problems)
+    for places in _alike(run.task, problems):
+        batch = run.task.batch_of([problems[place] for place in places])
+        outputs = computing.forward(model, batch.inputs, memory).outputs
+        decoded = run.task.decode(np.asarray(outputs), batch.length)
+        for place, answer in zip(places, decoded, strict=True):
+            answers[place] = answer
+    return answers[0] if is_one else answers
+
+
+def _alike(task: AbstractTask, problems: Sequence[Problem]) -> Iterator[list[int]]:
+    """The places of problems of one length, in batches."""
+    by_length: dict[int, list[int]] = {}
+    for place, problem in enumerate(problems):
+        by_length.setdefault(task.length_of(problem), []).append(place)
+    for places in by_length.values():
+        for start in range(0, len(places), PROBLEMS_AT_ONCE):
+            yield places[start : start + PROBLEMS_AT_ONCE]
 
 
 def evaluation_backend(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
 from constrained_dnc.errors import BadSetting, RunProblem, require_whole
+from constrained_dnc.model.config import GROWING, MemorySize
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.model.growing import Growing
 from constrained_dnc.shapes import Array, Float
@@ -17,9 +18,6 @@ from constrained_dnc.training.files import read_json, write_json
 from constrained_dnc.training.run import Rule, Run
 from constrained_dnc.training.streams import evaluation_batch
 
-MemorySize: TypeAlias = int | Literal["growing"]
-
-GROWING: Literal["growing"] = "growing"
 EXTENSION = 10
 """How many times larger the extended memory is."""
 FREE_CAPACITY = "free-capacity.json"

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 from constrained_dnc.errors import LARGEST, SMALLEST, require_number, require_whole
+
+MemorySize: TypeAlias = int | Literal["growing"]
+"""Slots of the memory of a trained model, or a number that grows with its input."""
+GROWING: Literal["growing"] = "growing"
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 
 from constrained_dnc.errors import BadSetting
 from constrained_dnc.tasks.sequence import AbstractSequenceTask
-from constrained_dnc.tasks.task import format_entries, whole_or_none
+from constrained_dnc.tasks.task import Problem, format_entries, whole_or_none
 
 Bits = Sequence[tuple[int, int]]
 
@@ -41,7 +41,7 @@ class Add(AbstractSequenceTask):
         bits = generator.integers(2, size=(batch_size, 2, length)).tolist()
         return tuple(tuple(zip(first, second, strict=True)) for first, second in bits)
 
-    def check(self, problem: Bits) -> None:
+    def check(self, problem: Problem) -> None:
         is_sequence = isinstance(problem, Sequence) and not isinstance(problem, str)
         if not is_sequence or not problem or not all(map(_is_pair, problem)):
             raise BadSetting("problem", problem, "a sequence of pairs of bits (0 or 1)")

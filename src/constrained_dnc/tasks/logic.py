@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from constrained_dnc.errors import BadSetting
-from constrained_dnc.tasks.task import AbstractTask, Batch, Scores, Spelling
+from constrained_dnc.tasks.task import AbstractTask, Batch, Problem, Scores, Spelling
 
 SYMBOLS = "TF¬∨∧→↔()"
 NOT, IFF, OPEN, CLOSE = map(SYMBOLS.index, "¬↔()")
@@ -70,7 +70,7 @@ class Logic(AbstractTask):
         characters = np.array(list(SYMBOLS))[draw_tokens(generator, batch_size, length)]
         return tuple(characters.view(f"U{length}")[:, 0].tolist())
 
-    def check(self, problem: str) -> None:
+    def check(self, problem: Problem) -> None:
         if not isinstance(problem, str) or not set(problem) <= set(SYMBOLS):
             raise BadSetting("problem", problem, f"a string of {' '.join(SYMBOLS)}")
         evaluate(problem, problem)

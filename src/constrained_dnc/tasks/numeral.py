@@ -5,13 +5,14 @@ from __future__ import annotations
 import abc
 import re
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from constrained_dnc.errors import BadSetting
 from constrained_dnc.tasks.sequence import AbstractSequenceTask
-from constrained_dnc.tasks.task import format_entries, round_off, whole_or_none
+from constrained_dnc.tasks.task import Problem, format_entries, round_off, whole_or_none
 
 NUM_NUMERALS = 5  # 0 to 4
 ACCEPTED = f"numerals from 0 to {NUM_NUMERALS - 1}"
@@ -42,7 +43,7 @@ class AbstractNumeralTask(AbstractSequenceTask):
     ) -> tuple[tuple[int, ...], ...]:
         return draw_numerals(generator, batch_size, length)
 
-    def check(self, problem: Sequence[int]) -> None:
+    def check(self, problem: Problem) -> None:
         check_numerals("problem", problem)
 
     def solve(self, problem: Sequence[int]) -> tuple[int, ...]:
@@ -88,7 +89,7 @@ def draw_numerals(
     return tuple(map(tuple, generator.integers(NUM_NUMERALS, size=(batch_size, length)).tolist()))
 
 
-def check_numerals(setting: str, numerals: Sequence[int]) -> None:
+def check_numerals(setting: str, numerals: Any) -> None:
     """Refuse anything but a sequence of at least one numeral."""
     is_sequence = isinstance(numerals, Sequence) and not isinstance(numerals, str)
     if not is_sequence or not numerals or not all(map(_is_numeral, numerals)):

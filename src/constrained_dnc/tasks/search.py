@@ -19,6 +19,7 @@ from constrained_dnc.tasks.numeral import (
 from constrained_dnc.tasks.task import (
     AbstractTask,
     Batch,
+    Problem,
     Scores,
     Spelling,
     format_entries,
@@ -74,7 +75,7 @@ class Search(AbstractTask):
         queries = generator.integers(NUM_NUMERALS, size=batch_size).tolist()
         return tuple(map(SearchProblem, data, queries))
 
-    def check(self, problem: SearchProblem) -> None:
+    def check(self, problem: Problem) -> None:
         if not isinstance(problem, Sequence) or len(problem) != 2:
             raise BadSetting("problem", problem, "a pair of data and query")
         data, query = problem
