@@ -14,8 +14,6 @@ from constrained_dnc.config import parse_lengths
 from constrained_dnc.cores import MAX_THREADS
 from constrained_dnc.errors import RunProblem, require_whole
 from constrained_dnc.evaluation.memories import (
-    GROWING,
-    MemorySize,
     memory_for,
     require_memory_size,
     source_of,
@@ -23,6 +21,7 @@ from constrained_dnc.evaluation.memories import (
 from constrained_dnc.evaluation.scores import MeanScores, mean_scores
 from constrained_dnc.evaluation.storage import read_table, write_table
 from constrained_dnc.model.backend import AbstractBackend, Choice, choose_backend
+from constrained_dnc.model.config import GROWING, MemorySize
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.model.growing import Growing
 from constrained_dnc.tasks.reading import read_problems

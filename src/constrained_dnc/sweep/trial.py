@@ -16,7 +16,8 @@ from constrained_dnc.analysis.embeddings import PHASES, embed_run
 from constrained_dnc.config import Config, lengthened
 from constrained_dnc.evaluation.internals import analyse_run
 from constrained_dnc.evaluation.lengths import evaluated
-from constrained_dnc.evaluation.memories import EXTENSION, GROWING, MemorySize
+from constrained_dnc.evaluation.memories import EXTENSION
+from constrained_dnc.model.config import GROWING, MemorySize
 from constrained_dnc.plugins import carry
 from constrained_dnc.study import read_study, write_results
 from constrained_dnc.sweep.plan import ANALYSIS, EVALUATED, RUNS, Plan, results_name
