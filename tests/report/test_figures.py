@@ -134,6 +134,19 @@ def test_curvature_shows_the_papers_approaches_and_the_others_apart(findings: Fi
     assert dots == [4, 2]  # two trials of two approaches; two of lstm-compr+reg
 
 
+def test_a_damaged_analysis_leaves_a_word(tmp_path: Path) -> None:
+    request = Request(("sort",), ("reg",), trials=2, samples=2, extended=False)
+    path = write_study(tmp_path, request)
+    (path / "analysis" / "sort-reg-0.npz").write_bytes(b"PK\x03\x04 torn")
+    findings = find(read_study(path))
+    with drawing.style():
+        figure = figures.memory_modes(findings, "sort", "write")
+    words = [text.get_text() for panel in figure.axes for text in panel.texts]
+    assert words == ["no analysis"]
+    assert len([panel for panel in figure.axes if panel.patches]) == 1
+    assert any("sort-reg-0.npz" in sentence for sentence in findings.study.missing())
+
+
 def test_a_name_may_have_dollars(tmp_path: Path) -> None:
     request = Request(("$\\frac{$",), ("a$b$",), trials=1, analysis=False, extended=False)
     study = read_study(write_study(tmp_path, request))

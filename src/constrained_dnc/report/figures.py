@@ -219,7 +219,9 @@ def state_trajectories(findings: Findings, task: str, phase: str) -> Figure:
         scores = dict(findings.ranked(task, name))
         for panel, run_id in _trial_panels(findings, task, name, panels[row]):
             path = embedding(findings.study, run_id, phase)
-            if path is not None:
+            if path is None:
+                _say_nothing(panel)
+            else:
                 _draw_paths(panel, path)
             panel.set_title(
                 f"{100 * scores[run_id]:.0f} %", fontsize=7.5, fontweight="normal", pad=2
@@ -235,12 +237,14 @@ def memory_modes(findings: Findings, task: str, mode: str) -> Figure:
     for row, name in enumerate(approaches):
         scores = dict(findings.ranked(task, name))
         for panel, run_id in _trial_panels(findings, task, name, panels[row]):
-            for phase in PHASES:
-                key = f"{mode}_mode_{phase}"
-                for counts in findings.study.analysis(run_id, key).values():
-                    share = counts / max(counts.sum(), 1)
-                    shade = PHASE_COLOURS[phase]
-                    panel.stairs(share, edges, fill=True, fc=(shade, 0.55), ec=shade, lw=0.9)
+            keys = {f"{mode}_mode_{phase}": phase for phase in PHASES}
+            found = findings.study.analysis(run_id, *keys)
+            if not found:
+                _say_nothing(panel)
+            for key, counts in found.items():
+                share = counts / max(counts.sum(), 1)
+                shade = PHASE_COLOURS[keys[key]]
+                panel.stairs(share, edges, fill=True, fc=(shade, 0.55), ec=shade, lw=0.9)
             panel.set_xlim(0, 1)
             panel.set_title(
                 f"{100 * scores[run_id]:.0f} %", fontsize=7.5, fontweight="normal", pad=2
@@ -299,6 +303,11 @@ def _trial_panels(
     for panel, run_id in zip(panels, [*best, *worst], strict=True):
         panel.set_visible(True)
         yield panel, run_id
+
+
+def _say_nothing(panel: Axes) -> None:
+    """The word in place of a run whose analysis is missing or damaged."""
+    panel.text(0.5, 0.5, "no analysis", transform=panel.transAxes, ha="center", va="center", size=7)
 
 
 def _draw_paths(panel: Axes, path: np.ndarray) -> None:
