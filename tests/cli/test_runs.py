@@ -284,6 +284,19 @@ def test_divergence_has_exit_code_3_and_can_be_replayed(tmp_path, capsys):
     assert all("inputs of the batch is not finite at step 1, sample 1" in line for line in lines)
 
 
+def test_a_signal_in_the_last_iteration_changes_nothing(tmp_path, monkeypatch, capsys):
+    def strike_at_the_end(ticker, snapshot):
+        if snapshot.iteration == snapshot.iterations:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr("constrained_dnc.cli.progress.Ticker.progress", strike_at_the_end)
+    arguments = ["train", "copy", *SMALL, "--training.iterations=10"]
+    assert main([*arguments, "--run-dir", str(tmp_path / "run")]) == 0
+    output = capsys.readouterr()
+    assert "stopped" not in output.out + output.err
+    assert "finished after iteration 10" in output.out
+
+
 def test_damaged_run_is_one_sentence_and_exit_code_1(tmp_path, capsys):
     arguments = ["train", "copy", *SMALL, "--training.iterations=10"]
     arguments += ["--run-dir", str(tmp_path / "run")]

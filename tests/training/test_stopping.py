@@ -2,11 +2,13 @@
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 
 import pytest
 
-from constrained_dnc.training.stopping import postponed_signals
+from constrained_dnc.training.stopping import interrupts_wait, postponed_signals
 
 
 @pytest.mark.parametrize(
@@ -42,3 +44,44 @@ def test_other_threads_leave_handlers_alone():
     thread.start()
     thread.join()
     assert seen == [before]
+
+
+@pytest.mark.parametrize(
+    ("handling", "code", "said"),
+    [
+        ("interrupts_end_at_once()", 130, "cdnc: interrupted\n"),
+        ("interrupts_end_at_once(), interrupts_raise()", 7, ""),
+        ("interrupts_end_at_once(), postponed_signals()", 9, ""),
+    ],
+)
+def test_an_interrupt_ends_at_once_where_nothing_is_to_be_closed(handling, code, said):
+    program = f"""
+import os, signal, sys
+from constrained_dnc.training.stopping import *
+try:
+    with {handling}:
+        os.kill(os.getpid(), signal.SIGINT)
+        [None for _ in range(1000)]
+except KeyboardInterrupt:
+    sys.exit(7)
+sys.exit(9)
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (code, "", said)
+
+
+def test_a_waiting_interrupt_comes_later_and_not_to_children():
+    show = "import signal; print(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, []))"
+    told = []
+
+    def strike_and_start_a_child():
+        with interrupts_wait():
+            os.kill(os.getpid(), signal.SIGINT)
+            child = [sys.executable, "-c", show]
+            told.append(subprocess.run(child, capture_output=True, text=True, check=True).stdout)
+
+    with pytest.raises(KeyboardInterrupt):
+        strike_and_start_a_child()
+    assert told == ["True\n"]

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import constrained_dnc
 from constrained_dnc.errors import BadSetting, RunProblem, printable
+from constrained_dnc.training.stopping import interrupts_end_at_once
 
 COMMANDS = {  # name: (module, what it does)
     "tasks": ("library", "list the tasks"),
@@ -45,27 +46,59 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     if arguments[:1] == ["help"] and arguments[1:]:  # `cdnc help train`
         arguments = [arguments[1], "--help"]
-    if not arguments or arguments[0] in ("-h", "--help", "help"):
-        print(_help())
-        return 0
+    if sys.stdout is None:
+        return _tell("standard output is closed; /dev/null takes what nobody wants to see", 1)
     try:
-        code = _run(*arguments)
-        sys.stdout.flush()
+        with interrupts_end_at_once():
+            code = _run(*arguments)
+            sys.stdout.flush()
     except BadSetting as error:
-        print(printable(f"cdnc: {error}"), file=sys.stderr)
-        code = 2
+        code = _tell(error, 2)
     except RunProblem as error:
-        print(printable(f"cdnc: {error}"), file=sys.stderr)
-        code = 1
+        code = _tell(error, 1)
     except KeyboardInterrupt:
         code = 130
     except BrokenPipeError:  # the reader of our output has left, as with `| head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         code = 141
+    except (OSError, MemoryError, RuntimeError, ImportError) as error:
+        reason = _shortage(error)
+        if reason is None:
+            raise
+        _drop_output()
+        code = _tell(reason, 1)
     return code
 
 
-def _run(name: str, *arguments: str) -> int:
+def _tell(problem: object, code: int) -> int:
+    if sys.stderr is not None:
+        print(printable(f"cdnc: {problem}"), file=sys.stderr)
+    return code
+
+
+def _shortage(error: BaseException) -> str | None:
+    """What the system could not give, in one sentence; None for any other error."""
+    text = (str(error) or type(error).__name__).splitlines()[0]
+    if isinstance(error, OSError):
+        return ": ".join(map(str, filter(None, (error.filename, error.strerror)))) or text
+    if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in text or "Out of memory" in text:
+        return f"there is not enough memory for this ({text})"
+    short_of = ("Too many open files", "Cannot allocate", "temporarily unavailable", "new thread")
+    return text if any(words in text for words in short_of) else None
+
+
+def _drop_output() -> None:
+    """Let nothing more be said to a standard output that is full or gone."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _run(name: str = "help", *arguments: str) -> int:
+    if name in ("-h", "--help", "help"):
+        print(_help())
+        return 0
     if name in ("--version", "-V"):
         print(constrained_dnc.__version__)
         return 0

@@ -21,7 +21,7 @@ from constrained_dnc.config import (
     make_config,
     parse_lengths,
 )
-from constrained_dnc.errors import BadSetting
+from constrained_dnc.errors import BadSetting, RunProblem
 from constrained_dnc.model.config import GROWING, MemorySize, ModelConfig
 from constrained_dnc.tasks.registry import get_task
 
@@ -84,11 +84,17 @@ def train(arguments: list[str]) -> int:
     with Ticker("iteration") as ticker:
         from constrained_dnc.training.compilation import use_compilation_cache  # noqa: PLC0415
         from constrained_dnc.training.loop import train as train_run  # noqa: PLC0415 - slow
+        from constrained_dnc.training.run import load_run  # noqa: PLC0415
 
         use_compilation_cache()
-        run = train_run(
-            config, folder, backend=asked.backend, threads=asked.threads, observer=ticker
-        )
+        try:
+            run = train_run(
+                config, folder, backend=asked.backend, threads=asked.threads, observer=ticker
+            )
+        except (KeyboardInterrupt, SystemExit):
+            if not _has_ended(config, folder):
+                raise
+            run = load_run(folder)  # the signal came too late to stop anything
     status = run.status
     print(
         f"{status.state} after iteration {status.iteration}: {status.reason}; "
@@ -96,6 +102,18 @@ def train(arguments: list[str]) -> int:
         f"skipped updates {status.skipped_updates}"
     )
     return DIVERGED if status.state == "diverged" else 0
+
+
+def _has_ended(config: Config, folder: Path) -> bool:
+    """Whether a run is as long as asked for, or has diverged."""
+    from constrained_dnc.training.run import load_run  # noqa: PLC0415
+
+    try:
+        status = load_run(folder).status
+    except (BadSetting, RunProblem):
+        return False
+    has_ended = status.state in ("finished", "diverged")
+    return has_ended and status.iterations >= config.training.iterations
 
 
 @dataclass(frozen=True)

@@ -58,6 +58,7 @@ def reproduce(arguments: list[str]) -> int:
     from constrained_dnc.cli.watching import SweepWatcher  # noqa: PLC0415 - slow to import
     from constrained_dnc.sweep.executors import connected, execute  # noqa: PLC0415
     from constrained_dnc.sweep.plan import ATTEMPTS, make_request, open_study  # noqa: PLC0415
+    from constrained_dnc.training.stopping import interrupts_raise  # noqa: PLC0415
 
     request = make_request(
         asked.preset, asked.tasks, asked.approaches, asked.trials, asked.iterations
@@ -73,7 +74,7 @@ def reproduce(arguments: list[str]) -> int:
         else:
             if asked.scheduler is None:
                 tell("starting workers")
-            with connected(asked.scheduler, asked.workers) as client:
+            with interrupts_raise(), connected(asked.scheduler, asked.workers) as client:
                 tell(announcement)
                 workers = sum(client.nthreads().values())
                 _foretell(plan, to_do, workers)

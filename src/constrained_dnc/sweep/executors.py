@@ -21,6 +21,7 @@ from constrained_dnc.errors import BadSetting, RunProblem, require_whole
 from constrained_dnc.plugins import sources
 from constrained_dnc.sweep.plan import MAX_ATTEMPTS, Plan
 from constrained_dnc.sweep.trial import Outcome, run_trial
+from constrained_dnc.training.stopping import interrupts_wait
 
 SECONDS_BETWEEN_LOOKS = 0.5
 SECONDS_TO_CONNECT = 10
@@ -83,7 +84,9 @@ def connected(scheduler: str | None, workers: int | None) -> Iterator[Client]:
     require_whole("workers", count, 1)
     with dask.config.set(SETTINGS), ExitStack() as entered:
         try:
-            client = entered.enter_context(connect(entered.enter_context(_cluster(count))))
+            with interrupts_wait():  # the workers are ended with the cluster
+                cluster = entered.enter_context(_cluster(count))
+            client = entered.enter_context(connect(cluster))
         except (OSError, RuntimeError, ImportError) as error:
             reason = str(error).partition("\n")[0]
             raise RunProblem(f"the workers cannot be started: {reason}") from error

@@ -85,8 +85,9 @@ def train(
     with postponed_signals() as stop, jax.enable_x64(False):  # the same bits with either default
         with locked(folder / LOCK):
             remove_unfinished(folder)
-            _Training(config, folder, backend, threads, observer).run(stop)
-        if stop.signal is not None:
+            training = _Training(config, folder, backend, threads, observer)
+            training.run(stop)
+        if stop.signal is not None and not training.has_ended:
             observer.say(f"stopped by {stop.signal.name}; the same command goes on from here")
     stop.obey()
     return open_run(folder)
@@ -227,6 +228,11 @@ class _Training:
                 f"{skipped} of {iteration} updates were skipped, more than a tenth of them; "
                 f"`cdnc replay {self.folder}` says why"
             )
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether there is nothing left to do."""
+        return self._end is not None
 
     @property
     def _end(self) -> tuple[State, str] | None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+SHOW_CURSOR = b"\x1b[?25h\n"  # a progress bar hides it
 
 
 class Stop:
@@ -41,3 +44,58 @@ def postponed_signals() -> Iterator[Stop]:
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
+
+
+def _end_at_once(number: int, frame: FrameType | None) -> None:
+    if sys.stdout is not None and sys.stdout.isatty():
+        os.write(sys.stdout.fileno(), SHOW_CURSOR)
+    os.write(2, b"cdnc: interrupted\n")
+    os._exit(128 + number)
+
+
+@contextmanager
+def interrupts_end_at_once() -> Iterator[None]:
+    """Let Ctrl-C end the process with one line, also amid imports, which an exception can crash.
+
+    Nothing is lost: files are whole at any moment, and a training postpones its signals.
+    """
+    with _handling(_end_at_once):
+        yield
+
+
+@contextmanager
+def interrupts_raise() -> Iterator[None]:
+    """Let Ctrl-C raise KeyboardInterrupt, where something is to be closed."""
+    with _handling(signal.default_int_handler):
+        yield
+
+
+@contextmanager
+def interrupts_wait() -> Iterator[None]:
+    """Keep Ctrl-C waiting, and processes that are started meanwhile deaf to it for good.
+
+    A terminal sends it to all of them, and each would answer with a traceback of its own.
+    """
+    stop = Stop()
+    with _handling(stop.ask):  # the mask is inherited, but other threads of ours have their own
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            yield
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    stop.obey()
+
+
+@contextmanager
+def _handling(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    if (
+        threading.current_thread() is not threading.main_thread()
+        or signal.getsignal(signal.SIGINT) == signal.SIG_IGN  # as asked for by whoever started us
+    ):
+        yield
+        return
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,55 @@
+"""What the system does not give is one sentence."""
+
+import errno
+import subprocess
+import sys
+
+import pytest
+
+from constrained_dnc import cli
+from constrained_dnc.cli import main
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (OSError(errno.EIO, "Input/output error", "/disk/file"), "/disk/file: Input/output error"),
+        (OSError(errno.EMFILE, "Too many open files"), "Too many open files"),
+        (MemoryError("std::bad_alloc"), "not enough memory for this (std::bad_alloc)"),
+        (MemoryError(), "not enough memory for this (MemoryError)"),
+        (RuntimeError("RESOURCE_EXHAUSTED: 9 bytes\nand more"), "not enough memory for this (RES"),
+        (RuntimeError("INTERNAL: Out of memory allocating 9 bytes."), "not enough memory"),
+        (RuntimeError("can't start new thread"), "can't start new thread"),
+        (ImportError("x.so: Too many open files"), "x.so: Too many open files"),
+    ],
+)
+def test_a_shortage_is_one_sentence(monkeypatch, capsys, error, said):
+    def fail(*arguments):
+        raise error
+
+    monkeypatch.setattr(cli, "_run", fail)
+    assert main(["tasks"]) == 1
+    told = capsys.readouterr().err
+    assert said in told
+    assert len(told.splitlines()) == 1
+
+
+def test_a_mistake_of_ours_is_not_hidden(monkeypatch):
+    def fail(*arguments):
+        raise RuntimeError("a mistake")
+
+    monkeypatch.setattr(cli, "_run", fail)
+    with pytest.raises(RuntimeError, match="a mistake"):
+        main(["tasks"])
+
+
+@pytest.mark.parametrize(
+    ("output", "said"),
+    [("> /dev/full", "No space left on device"), (">&-", "standard output is closed")],
+)
+def test_a_full_or_closed_output_is_one_sentence(output, said):
+    command = f"{sys.executable} -m constrained_dnc tasks {output}"
+    ended = subprocess.run(["sh", "-c", command], stderr=subprocess.PIPE, text=True, check=False)
+    assert ended.returncode == 1
+    assert said in ended.stderr
+    assert len(ended.stderr.splitlines()) == 1
