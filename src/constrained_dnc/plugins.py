@@ -20,9 +20,13 @@ ACCEPTED_PATHS = "package.module:Class, or path/to/file.py:Class"
 def load_class(setting: str, path: str, base: type) -> type[Any]:
     """The class behind an import path; it must extend `base` and lack nothing."""
     place, _, class_name = path.rpartition(":")
+    return check_class(setting, path, load_names(setting, path, place).get(class_name), base)
+
+
+def load_names(setting: str, value: str, place: str) -> dict[str, Any]:
+    """All that a file or a module defines."""
     is_file = place.endswith(".py")
-    module = _load_file(setting, path, place) if is_file else _load_module(setting, path, place)
-    return check_class(setting, path, getattr(module, class_name, None), base)
+    return vars((_load_file if is_file else _load_module)(setting, value, place))
 
 
 def is_import_path(name: str) -> bool:

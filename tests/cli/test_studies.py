@@ -28,6 +28,8 @@ from tiny_runs import tiny_config
         ("--trials 0", "trials"),
         ("--iterations 3", "training.iterations"),
         ("--workers 0", "workers"),
+        ("--model.hidden-size 0", "model.hidden_size"),
+        ("--approaches nowhere.py:Gru", "approaches"),
         ("--scheduler tcp://127.0.0.1:1", "scheduler"),
         ("--scheduler nonsense", "scheduler"),
         ("--study other", "preset"),

@@ -99,3 +99,14 @@ def one_sentence(box: str) -> str:
     lines = [line.strip("│ ") for line in box.splitlines() if not line.startswith(("╭", "╰"))]
     parts = itertools.groupby(filter(None, lines), lambda line: set(line) != {"─"})
     return "; ".join(" ".join(part) for is_text, part in parts if is_text)
+
+
+def value_of(arguments: list[str], option: str, default: str) -> str:
+    """The value of an option that decides about the defaults of others; the last one counts."""
+    value = default
+    for argument, following in itertools.pairwise([*arguments, ""]):
+        if argument == option:
+            value = following
+        elif argument.startswith(f"{option}="):
+            value = argument.partition("=")[2]
+    return value

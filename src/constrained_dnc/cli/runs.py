@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import sys
 from dataclasses import dataclass, field
@@ -12,7 +11,7 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from constrained_dnc.approaches import Approach
-from constrained_dnc.cli.parsing import parse
+from constrained_dnc.cli.parsing import parse, value_of
 from constrained_dnc.cli.progress import Ticker
 from constrained_dnc.config import (
     Config,
@@ -60,11 +59,11 @@ def train(arguments: list[str]) -> int:
 
     Groups of options are parts of the config, with the values that preset and approach give them.
     """
-    if _value(arguments, "--model.memory-size", "") == GROWING:
+    if value_of(arguments, "--model.memory-size", "") == GROWING:
         accepted = "a number of slots: a memory can grow only once its model is trained"
         raise BadSetting("model.memory_size", GROWING, accepted)
-    preset = _value(arguments, "--preset", _Train.preset)
-    name = _value(arguments, "--approach", _Train.approach_name)
+    preset = value_of(arguments, "--preset", _Train.preset)
+    name = value_of(arguments, "--approach", _Train.approach_name)
     base = make_config("sort", name, preset=preset)
     default = _Train(
         task="",  # refused by the config
@@ -279,14 +278,3 @@ def replay(arguments: list[str]) -> int:
     if not iterations:
         print("no update was skipped")
     return 0
-
-
-def _value(arguments: list[str], option: str, default: str) -> str:
-    """The value of an option that decides about the defaults of others; the last one counts."""
-    value = default
-    for argument, following in itertools.pairwise([*arguments, ""]):
-        if argument == option:
-            value = following
-        elif argument.startswith(f"{option}="):
-            value = argument.partition("=")[2]
-    return value

@@ -6,7 +6,7 @@ import math
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, SupportsFloat
@@ -16,10 +16,17 @@ import tyro
 from rich.table import Table
 from rich.text import Text
 
-from constrained_dnc.cli.parsing import parse
+from constrained_dnc.cli.parsing import parse, value_of
 from constrained_dnc.cli.progress import Ticker, screen, tell
-from constrained_dnc.config import Config, parse_lengths
+from constrained_dnc.config import (
+    Config,
+    EvaluationConfig,
+    TrainingConfig,
+    make_config,
+    parse_lengths,
+)
 from constrained_dnc.errors import BadSetting, printable, require_whole
+from constrained_dnc.model.config import ModelConfig
 
 if TYPE_CHECKING:
     from constrained_dnc.sweep.plan import Plan
@@ -34,7 +41,8 @@ class _Reproduce:
     tasks: tuple[str, ...] = ()
     """Which tasks; by default those of the preset's budget."""
     approaches: tuple[str, ...] = ()
-    """Which approaches, or all (supplement C and beyond too); by default the paper's five."""
+    """Which: names, all (supplement C and beyond too), or your own as file.py, file.py:NAME or
+    file.py:Controller; by default those of the preset's budget."""
     trials: int | None = None
     """Trained instances per task and approach."""
     iterations: int | None = None
@@ -45,6 +53,9 @@ class _Reproduce:
     """Processes on this machine; by default one per core."""
     scheduler: str | None = None
     """The address of a running Dask scheduler, such as tcp://head:8786, instead."""
+    model: ModelConfig = field(default_factory=ModelConfig)
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+    evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
 
 
 def reproduce(arguments: list[str]) -> int:
@@ -52,7 +63,10 @@ def reproduce(arguments: list[str]) -> int:
 
     Interrupted at any point, the same command goes on.
     """
-    asked = parse(_Reproduce, arguments, "cdnc reproduce", reproduce.__doc__)
+    preset = value_of(arguments, "--preset", _Reproduce.preset)
+    base = make_config("sort", "compr", preset=preset)
+    default = _Reproduce(model=base.model, training=base.training, evaluation=base.evaluation)
+    asked = parse(_Reproduce, arguments, "cdnc reproduce", reproduce.__doc__, default)
     if asked.workers is not None:
         require_whole("workers", asked.workers, 1)
     from constrained_dnc.cli.watching import SweepWatcher  # noqa: PLC0415 - slow to import
@@ -61,7 +75,12 @@ def reproduce(arguments: list[str]) -> int:
     from constrained_dnc.training.stopping import interrupts_raise  # noqa: PLC0415
 
     request = make_request(
-        asked.preset, asked.tasks, asked.approaches, asked.trials, asked.iterations
+        asked.preset,
+        asked.tasks,
+        asked.approaches,
+        asked.trials,
+        asked.iterations,
+        (asked.model, asked.training, asked.evaluation),
     )
     folder = asked.study or Path("studies", asked.preset)
     plan = open_study(folder, request, ["reproduce", *arguments])

@@ -9,13 +9,13 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from constrained_dnc.approaches import APPROACHES, PAPER_APPROACHES, get_approach
-from constrained_dnc.config import PRESETS, Config, make_config
+from constrained_dnc.approaches import APPROACHES, PAPER_APPROACHES, Approach
+from constrained_dnc.config import PRESETS, Config, EvaluationConfig, TrainingConfig, located
 from constrained_dnc.errors import (
     LARGEST_SEED,
     BadSetting,
@@ -26,7 +26,10 @@ from constrained_dnc.errors import (
 from constrained_dnc.evaluation.lengths import SCHEMA
 from constrained_dnc.evaluation.memories import EXTENSION
 from constrained_dnc.evaluation.storage import read_arrays, read_table
+from constrained_dnc.model.config import ModelConfig
+from constrained_dnc.plugins import fingerprints
 from constrained_dnc.study import FAILURES, STUDY, is_names, read_request
+from constrained_dnc.sweep.approaches import find_approaches
 from constrained_dnc.tasks.registry import BUILT_IN, get_task
 from constrained_dnc.training.files import (
     Fields,
@@ -44,6 +47,7 @@ from constrained_dnc.training.run import Rule, surroundings
 
 RUNS, RESULTS, ANALYSIS, ATTEMPTS, LOCKS = "runs", "results", "analysis", "attempts", "locks"
 MAX_ATTEMPTS = 3
+Parts: TypeAlias = tuple[ModelConfig, TrainingConfig, EvaluationConfig]
 EVALUATED: dict[Rule, tuple[str, ...]] = {
     "unseen": ("trained", "extended", "growing"),
     "score": ("trained", "extended", "growing"),
@@ -68,17 +72,22 @@ class Request:
     approaches: tuple[str, ...]
     trials: int
     iterations: int
+    own_approaches: tuple[Approach, ...] = ()
+    """Those of the approaches that are a user's."""
+    parts: Parts | None = None
+    """The settings, if not the preset's."""
 
     def configs(self) -> list[Config]:
         """One config per run: trial by trial, so that early results cover everything."""
-        configs = []
-        for seed in range(self.trials):
-            for task in self.tasks:
-                for approach in self.approaches:
-                    config = make_config(task, approach, seed=seed, preset=self.preset)
-                    training = replace(config.training, iterations=self.iterations)
-                    configs.append(replace(config, training=training))
-        return configs
+        known = APPROACHES | {approach.name: approach for approach in self.own_approaches}
+        model, training, evaluation = self.parts or PRESETS[self.preset]
+        parts = model, replace(training, iterations=self.iterations), evaluation
+        return [
+            located(Config(task, known[name], seed, *parts))
+            for seed in range(self.trials)
+            for task in self.tasks
+            for name in self.approaches
+        ]
 
 
 def make_request(
@@ -87,28 +96,28 @@ def make_request(
     approaches: Sequence[str] = (),
     trials: int | None = None,
     iterations: int | None = None,
+    parts: Parts | None = None,
 ) -> Request:
     """Fill in what the preset's budget says and refuse what cannot be run."""
     if preset not in BUDGETS:
         raise BadSetting("preset", preset, one_of(BUDGETS))
     usual_tasks, usual_approaches, usual_trials = BUDGETS[preset]
-    if tuple(approaches) == ("all",):
-        approaches = tuple(APPROACHES)
     tasks = tuple(dict.fromkeys(tasks)) or usual_tasks
     names = [get_task(task).name for task in tasks]
     if len(set(names)) < len(names):
         raise BadSetting("tasks", " ".join(tasks), "tasks with different names")
-    for approach in approaches:
-        get_approach(approach)
+    found = find_approaches(approaches or usual_approaches)
     trials = usual_trials if trials is None else trials
     require_whole("trials", trials, 1)
-    usual_iterations = PRESETS[preset][1].iterations
+    usual_iterations = (parts or PRESETS[preset])[1].iterations
     return Request(
         preset,
         tasks,
-        tuple(dict.fromkeys(approaches)) or usual_approaches,
+        tuple(approach.name for approach in found),
         trials,
         usual_iterations if iterations is None else iterations,
+        tuple(approach for approach in found if approach not in APPROACHES.values()),
+        parts,
     )
 
 
@@ -203,8 +212,9 @@ def open_study(folder: Path, request: Request, command: Sequence[str] = ()) -> P
     path = folder / STUDY
     stored = read_request(folder) if path.exists() else {}
     settings = _settings(configs[0])
+    own = _own_code(configs)
     if stored:
-        _refuse_changes(folder, stored, request, settings)
+        _refuse_changes(folder, stored, {"preset": request.preset}, {"settings": settings, **own})
     elif folder.is_dir() and any(folder.iterdir()):
         raise BadSetting("study", str(folder), f"a new or empty folder, or one with a {STUDY}")
     make_folder(folder, "study")
@@ -229,6 +239,7 @@ def open_study(folder: Path, request: Request, command: Sequence[str] = ()) -> P
             "memory_size": memory_size,
             "extended_memory_size": EXTENSION * memory_size,
             "settings": settings,
+            **{part: {**stored.get(part, {}), **now} for part, now in own.items() if now},
             **surroundings(),
             "command": shlex.join(["cdnc", *command]),
             "created": stored.get("created", time.strftime("%Y-%m-%d %H:%M")),
@@ -290,15 +301,29 @@ def _settings(config: Config) -> dict[str, Any]:
     }
 
 
-def _refuse_changes(
-    folder: Path, stored: dict[str, Any], request: Request, settings: dict[str, Any]
-) -> None:
-    """One study, one set of settings: results of different ones must not meet in a table."""
-    found = stored.get("settings", {})
-    changed = {
-        "preset": (request.preset, stored.get("preset")),
-        **{name: (value, found.get(name)) for name, value in settings.items()},
+def _own_code(configs: Iterable[Config]) -> dict[str, dict[str, Any]]:
+    """What a study knows about a user's approaches, by name, and files, by path."""
+    approaches = {config.approach.name: asdict(config.approach) for config in configs}
+    names = {name: None for config in configs for name in config.own_code}
+    return {
+        "own_approaches": {n: a for n, a in approaches.items() if n not in APPROACHES},
+        "sources": fingerprints("task", names),
     }
+
+
+def _refuse_changes(
+    folder: Path, stored: dict[str, Any], single: dict[str, Any], parts: dict[str, dict[str, Any]]
+) -> None:
+    """One study, one set of settings: results of different ones must not meet in a table.
+
+    Approaches and files of one's own may be added, but not changed.
+    """
+    changed = {name: (value, stored.get(name)) for name, value in single.items()}
+    for part, values in parts.items():
+        found = stored.get(part, {})
+        for name, value in values.items():
+            is_new = part != "settings" and name not in found
+            changed[name] = value, (value if is_new else found.get(name))
     for name, (ours, theirs) in changed.items():
         if ours != theirs:
             accepted = f"{theirs!r}, as in the study in {folder}; another needs another --study"

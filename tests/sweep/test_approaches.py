@@ -1,0 +1,116 @@
+"""Approaches of one's own in a study."""
+
+from dataclasses import replace
+
+import pytest
+
+from constrained_dnc.approaches import APPROACHES, Approach, Regularisation
+from constrained_dnc.config import PRESETS
+from constrained_dnc.errors import BadSetting
+from constrained_dnc.study import read_study
+from constrained_dnc.sweep.approaches import find_approaches
+from constrained_dnc.sweep.plan import make_request, open_study
+from constrained_dnc.training.files import read_json
+
+APPROACHES_FILE = """
+from constrained_dnc import Approach, Regularisation
+
+gentle = Approach("gentle", "peephole", regularisation=Regularisation(task_weight=0.99))
+more = [Approach("k1", "lstm", regularisation=Regularisation(num_pairs=1)), gentle]
+"""
+GRU = """
+from constrained_dnc import AbstractController
+
+
+class Gru(AbstractController):
+    hidden_size: int = 1
+
+    def initial_state(self): ...
+    def __call__(self, inputs, state): ...
+    def cell_state(self, state): ...
+"""
+GENTLE = Approach("gentle", "peephole", regularisation=Regularisation(task_weight=0.99))
+K1 = Approach("k1", "lstm", regularisation=Regularisation(num_pairs=1))
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    (tmp_path / "mine.py").write_text(APPROACHES_FILE)
+    (tmp_path / "gru.py").write_text(GRU)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_words_stand_for_approaches(folder):
+    gru = Approach("Gru", controller=f"{folder}/gru.py:Gru")
+    for words, found in {
+        ("reg",): (APPROACHES["reg"],),
+        ("all",): tuple(APPROACHES.values()),
+        ("mine.py",): (GENTLE, K1),
+        ("mine.py:gentle", "reg", "mine.py"): (GENTLE, APPROACHES["reg"], K1),
+        ("gru.py:Gru",): (gru,),
+        (f"{folder}/gru.py:Gru", "./gru.py:Gru"): (gru,),
+    }.items():
+        assert find_approaches(words) == found
+
+
+@pytest.mark.parametrize(
+    "word", ["magic", "gru.py", "gru.py:Lstm", "mine.py:Approach", "nowhere.py", "x.y:z", "", ":"]
+)
+def test_words_that_stand_for_none_are_refused(word):
+    with pytest.raises(BadSetting, match=r"^approach(es)? is .*; accepted: "):
+        find_approaches([word])
+
+
+def test_two_approaches_of_one_name_are_refused(folder):
+    (folder / "other.py").write_text(APPROACHES_FILE.replace("0.99", "0.5"))
+    with pytest.raises(BadSetting, match="one approach of the name gentle"):
+        find_approaches(["mine.py", "other.py"])
+    (folder / "taken.py").write_text(APPROACHES_FILE.replace("gentle", "reg"))
+    with pytest.raises(BadSetting, match="a name of your own for a combination of your own"):
+        make_request("smoke", approaches=["taken.py:reg"]).configs()
+
+
+def test_a_study_keeps_what_its_own_approaches_and_settings_are(folder):
+    model, training, evaluation = PRESETS["smoke"]
+    parts = replace(model, hidden_size=9), replace(training, learning_rate=0.5), evaluation
+    words = ["mine.py:gentle", "gru.py:Gru", "reg"]
+    plan = open_study(folder / "study", make_request("smoke", approaches=words, parts=parts))
+    assert [config.approach.name for config in plan.configs] == ["gentle", "Gru", "reg"]
+    assert {config.model.hidden_size for config in plan.configs} == {9}
+    assert {config.training.learning_rate for config in plan.configs} == {0.5}
+    assert {config.training.iterations for config in plan.configs} == {training.iterations}
+    assert read_study(folder / "study").approaches == ("gentle", "Gru", "reg")
+    stored = read_json(folder / "study" / "study.json")
+    assert stored["settings"]["model.hidden_size"] == 9
+    assert stored["own_approaches"].keys() == {"gentle", "Gru"}
+    assert stored["own_approaches"]["gentle"]["regularisation"]["task_weight"] == 0.99
+    assert stored["sources"].keys() == {f"{folder}/gru.py"}
+
+
+def test_what_a_study_began_with_may_be_added_to_but_not_changed(folder):
+    study = folder / "study"
+    open_study(study, make_request("smoke", approaches=["mine.py:gentle"]))
+    open_study(study, make_request("smoke", approaches=["gru.py:Gru"]))
+    assert read_json(study / "study.json")["own_approaches"].keys() == {"gentle", "Gru"}
+    (folder / "gru.py").write_text(GRU + "# edited")
+    with pytest.raises(BadSetting, match=r"gru\.py is .* as in the study"):
+        open_study(study, make_request("smoke", approaches=["gru.py:Gru"]))
+    (folder / "mine.py").write_text(APPROACHES_FILE.replace("0.99", "0.5"))
+    with pytest.raises(BadSetting, match=r"gentle is .* as in the study"):
+        open_study(study, make_request("smoke", approaches=["mine.py:gentle"]))
+    model, training, evaluation = PRESETS["smoke"]
+    parts = replace(model, hidden_size=9), training, evaluation
+    with pytest.raises(BadSetting, match=r"model\.hidden_size is 9; accepted: 16, as in"):
+        open_study(study, make_request("smoke", parts=parts))
+
+
+def test_built_in_studies_are_as_they_were(folder):
+    """The names of their runs too, whether settings are given or not."""
+    request = make_request("paper", ["sort"], ["compr+reg"], trials=4)
+    assert request.configs()[3].run_id == "182319a75a0bed87"
+    assert make_request("paper", ["sort"], ["compr+reg"], 4, parts=PRESETS["paper"]).configs() == (
+        request.configs()
+    )
+    open_study(folder / "study", request)
+    assert not {"own_approaches", "sources"} & read_json(folder / "study" / "study.json").keys()
