@@ -1,4 +1,4 @@
-"""Make the pictures of the explorer: python docs/images/explorer.py MODEL [OTHER] [TEXT].
+"""Make the pictures of the explorer: python docs/images/explorer.py MODEL [OTHER] [TEXT] [SLOTS].
 
 The first model alone on a phone and dark, both side by side; by default two pretrained models.
 """
@@ -24,14 +24,14 @@ DRAWN = "return views.length > 0 && !document.querySelector('.plot:empty:not([hi
 
 
 def main(arguments: list[str]) -> None:
-    first, second, text, *_ = [*arguments, *[""] * 3]
+    first, second, text, slots, *_ = [*arguments, *[""] * 4]
     models = [
         open_model(first or "zoo:sort/compr+reg"),
         open_model(second or "zoo:sort/stateful-baseline"),
     ]
     task = models[0].task
     text = text or task.format_problem(task.sample(1, 1, 30).problems[0])
-    found = [attempt(model, text) for model in models]
+    found = [attempt(model, text, int(slots) if slots else None) for model in models]
     step = found[0].first_result_step + 3
     options = webdriver.ChromeOptions()
     options.binary_location = shutil.which("chromium") or ""

@@ -25,6 +25,16 @@ def test_the_internals_are_those_of_unroll(runs, memory_size):
         np.testing.assert_allclose(rebuilt, link[step - 1, 0], atol=1e-6)
 
 
+def test_a_growing_memory(runs):
+    model = open_model(runs["compr+reg"])
+    found = attempts.attempt(model, "3 1 4 1 0", "growing")
+    given = predict(runs["compr+reg"], "3 1 4 1 0", memory_size="growing")
+    assert [entry.given for entry in found.entries] == [str(entry) for entry in given]
+    assert found.slots > 4  # more than in training: the problem is longer
+    weights = found.internals.memory.write_weights[:, 0]
+    assert weights[:, : found.slots].sum() == pytest.approx(weights.sum())
+
+
 def test_the_answer_is_that_of_predict(runs):
     model = open_model(runs["compr+reg"])
     found = attempts.attempt(model, "3 1 4")
@@ -62,6 +72,7 @@ def test_arrays_have_every_step(runs):
         ("3 1 x", None, "problem is '3 1 x'; accepted: numerals from 0 to 4"),
         ("1 " * 251, None, "the length of the problem is 251; accepted: at most 250"),
         ("1 2", 0, "memory_size is 0; accepted: a whole number of at least 1"),
+        ("1 2", "grown", "memory_size is 'grown'; accepted: a number of slots, or growing"),
         ("1 2", 1001, "memory_size is 1001; accepted: at most 1000 slots"),
     ],
 )

@@ -16,6 +16,7 @@ import tyro
 from constrained_dnc import zoo
 from constrained_dnc.cli.parsing import parse
 from constrained_dnc.errors import BadSetting
+from constrained_dnc.evaluation.memories import MemorySize
 from constrained_dnc.training.compilation import use_compilation_cache
 from constrained_dnc.training.files import write_atomically
 from constrained_dnc.training.run import CONFIG
@@ -30,8 +31,8 @@ class _Explore:
     zoo:sort/compr+reg (by default all of these); last a problem, such as "3 1 4 1 0"."""
     html: Path | None = None
     """Write the page of the problem to this file, whole in itself, and end."""
-    memory_size: int | None = None
-    """Slots of the memory in that file; by default those of training."""
+    memory_size: MemorySize | None = None
+    """Slots of the memory in that file, by default those of training; or growing."""
     port: int | None = None
     """Port of the page on this machine; by default 8050 or the next free one."""
     browser: bool = True
@@ -76,7 +77,7 @@ def runs_in(folder: Path) -> list[str]:
     return sorted(str(path.parent) for path in folder.glob(f"*/{CONFIG}"))
 
 
-def _write(names: list[str], text: str | None, memory_size: int | None, path: Path) -> None:
+def _write(names: list[str], text: str | None, memory_size: MemorySize | None, path: Path) -> None:
     from constrained_dnc.explorer import attempt, open_model  # noqa: PLC0415 - slow to import
     from constrained_dnc.explorer.page import one_file  # noqa: PLC0415
 

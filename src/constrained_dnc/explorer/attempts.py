@@ -13,10 +13,17 @@ import numpy as np
 from jaxtyping import Float
 
 from constrained_dnc.analysis.state_space import reduce_states
-from constrained_dnc.errors import BadSetting, require_whole
+from constrained_dnc.errors import BadSetting
+from constrained_dnc.evaluation.memories import (
+    GROWING,
+    MemorySize,
+    memory_for,
+    require_memory_size,
+)
 from constrained_dnc.explorer.models import Model
 from constrained_dnc.model.backend import choose_backend, rounded_up
 from constrained_dnc.model.dnc import DNC, Internals
+from constrained_dnc.model.growing import Growing
 from constrained_dnc.tasks.task import Batch
 
 MOST_SLOTS = 1000
@@ -44,13 +51,19 @@ class Attempt:
 
     model: Model
     batch: Batch  # of this problem alone
-    memory_size: int
+    memory_size: MemorySize
     outputs: Float[np.ndarray, "time 1 outputs"]
     internals: Internals  # without the link: it follows from the write weights
 
     @property
     def text(self) -> str:
         return self.model.task.format_problem(self.batch.problems[0])
+
+    @property
+    def slots(self) -> int:
+        """Slots at the end; a growing memory has begun with fewer."""
+        memory = self.internals.memory
+        return memory.usage.shape[-1] if memory.slots is None else int(memory.slots[-1, 0])
 
     @property
     def encoding_steps(self) -> int:
@@ -77,7 +90,7 @@ class Attempt:
         return int(np.argmax(self.batch.mask[:, 0])) + 1
 
 
-def attempt(model: Model, text: str, memory_size: int | None = None) -> Attempt:
+def attempt(model: Model, text: str, memory_size: MemorySize | None = None) -> Attempt:
     """Give a model a problem in the task's own text and keep what happens inside."""
     task = model.task
     problem = task.parse(text)
@@ -86,18 +99,22 @@ def attempt(model: Model, text: str, memory_size: int | None = None) -> Attempt:
         raise BadSetting("the length of the problem", length, f"at most {LONGEST}, to be drawn")
     memory_size = check_memory(model, memory_size)
     batch = task.batch_of([problem])
-    outputs, internals = _unroll(model.dnc, batch.inputs, memory_size)
+    outputs, internals = _unroll(model.dnc, batch.inputs, _memory(model, memory_size))
     return Attempt(model, batch, memory_size, outputs, internals)
 
 
-def check_memory(model: Model, memory_size: int | None) -> int:
-    """The slots of an attempt; by default those of training."""
+def check_memory(model: Model, memory_size: MemorySize | None) -> MemorySize:
+    """The memory of an attempt; by default that of training."""
     if memory_size is None:
         return model.memory_size
-    require_whole("memory_size", memory_size, 1)
-    if memory_size > MOST_SLOTS:
+    require_memory_size(memory_size)
+    if memory_size != GROWING and memory_size > MOST_SLOTS:
         raise BadSetting("memory_size", memory_size, f"at most {MOST_SLOTS} slots, to be drawn")
     return memory_size
+
+
+def _memory(model: Model, memory_size: MemorySize) -> int | Growing:
+    return memory_for(model.run, memory_size, model.run.default_rule)
 
 
 def state_paths(
@@ -118,10 +135,11 @@ def state_paths(
         model.dnc,
         model.task.loss,
         config.approach.regularisation,
-        memory_size=found.memory_size,
+        memory_size=model.memory_size,
         threads=1,
     )
-    states = np.asarray(backend.forward(model.dnc, inputs).cell_states)
+    memory = _memory(model, found.memory_size)
+    states = np.asarray(backend.forward(model.dnc, inputs, memory).cell_states)
     if not states.shape[-1] or not np.isfinite(states).all():
         return None
     return reduce_states(states, dimensions=2)[0]
@@ -151,20 +169,19 @@ def _side_by_side(right: Sequence[Any], given: Sequence[Any]) -> list[tuple[str,
     return list(zip(texts(right), texts(given), strict=True))
 
 
-def _unroll(model: DNC, inputs: Any, memory_size: int) -> tuple[Any, Internals]:
+def _unroll(model: DNC, inputs: Any, memory: int | Growing) -> tuple[Any, Internals]:
     """As `unroll` with internals, with steps rounded up so that compiled programs are reused."""
-    model.check_run(inputs, memory_size)
     steps = len(inputs)
     padded = jnp.pad(inputs, ((0, rounded_up(steps) - steps), (0, 0), (0, 0)))
     found: tuple[Any, Internals] = jax.tree.map(
-        lambda leaf: np.asarray(leaf)[:steps], _compiled_unroll(model, padded, memory_size)
+        lambda leaf: np.asarray(leaf)[:steps], _compiled_unroll(model, padded, memory)
     )
     return found
 
 
 @eqx.filter_jit
-def _compiled_unroll(model: DNC, inputs: Any, memory_size: int) -> tuple[Any, Internals]:
-    found = model.unroll(inputs, memory_size, internals=True)
+def _compiled_unroll(model: DNC, inputs: Any, memory: int | Growing) -> tuple[Any, Internals]:
+    found = model.unroll(inputs, memory, internals=True)
     # steps * slots**2 numbers that nobody asks for: without them the compiler leaves them out
     nothing = jnp.zeros((*inputs.shape[:2], 0, 0), inputs.dtype)
     slim: Internals = eqx.tree_at(lambda inside: inside.memory.link, found.internals, nothing)

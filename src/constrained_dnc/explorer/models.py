@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,11 @@ from pyarrow import ArrowException
 from constrained_dnc import zoo
 from constrained_dnc.config import Config
 from constrained_dnc.errors import RunProblem
+from constrained_dnc.evaluation.memories import GROWING
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.tasks.task import AbstractTask
-from constrained_dnc.training.run import SELECTED, STATUS, Status, load_run
+from constrained_dnc.training.files import read_tensors
+from constrained_dnc.training.run import SELECTED, STATUS, Run, Status, load_run
 
 MEMORIES = ("trained", "extended", "growing")
 Scores = dict[str, dict[int, float]]
@@ -27,12 +30,20 @@ class Model:
 
     name: str  # as it was asked for
     task: AbstractTask
-    config: Config
-    dnc: DNC
+    run: Run
     iteration: int  # of the parameters
     state: str  # how far the run is, in words
     is_training: bool
     scores: Scores
+
+    @cached_property
+    def dnc(self) -> DNC:
+        """The network itself; built when it is needed, as a page may list many models."""
+        return self.run.model
+
+    @property
+    def config(self) -> Config:
+        return self.run.config
 
     @property
     def memory_size(self) -> int:
@@ -47,13 +58,15 @@ class Model:
 def open_model(name: str) -> Model:
     """A model of the zoo, as zoo:TASK/APPROACH, or the one that a run directory holds now."""
     run = load_run(name)
-    selected, status = run.selected(), run.status
+    status = run.status
+    parameters = run.folder / SELECTED[run.default_rule]
+    if not parameters.exists():
+        raise RunProblem(f"{run.folder} has no selected parameters yet")
     return Model(
         name=name,
         task=run.task,
-        config=run.config,
-        dnc=selected.model,
-        iteration=selected.iteration,
+        run=run,
+        iteration=read_tensors(parameters)[1]["iteration"],
         state=_in_words(status),
         is_training=status.state == "training",
         scores=_pretrained_scores(name) if run.is_pretrained else _stored_scores(run.folder),
@@ -89,14 +102,14 @@ def _pretrained_scores(name: str) -> Scores:
 
 def _stored_scores(folder: Path) -> Scores:
     """What `cdnc evaluate` stored; the same lengths may have several memories."""
-    found: dict[int, dict[int, float]] = {}
+    found: Scores = {}
     for path in _score_files(folder):
         try:
-            rows = pq.read_table(
-                path, columns=["length", "memory_size", "score"], partitioning=None
-            ).to_pylist()
+            rows = pq.read_table(path).to_pylist()
         except (OSError, ArrowException) as error:
             raise RunProblem(f"{path} cannot be read: {error}") from error
         for row in rows:
-            found.setdefault(row["memory_size"], {})[row["length"]] = row["score"]
-    return {f"{size} slots": dict(sorted(found[size].items())) for size in sorted(found)}
+            is_growing = row.get("memory") == GROWING
+            memory = "growing memory" if is_growing else f"{row['memory_size']} slots"
+            found.setdefault(memory, {})[row["length"]] = row["score"]
+    return {memory: dict(sorted(line.items())) for memory, line in found.items()}

@@ -80,6 +80,8 @@ function fillForm() {
   const nearest = sizes.reduce((best, each, at) => Math.abs(each - size) < Math.abs(sizes[best] - size) ? at : best, 0);
   $("slots").value = nearest;
   $("memory").value = size;
+  $("growing").checked = state.memory === "growing";
+  $("slots").disabled = $("memory").disabled = $("growing").checked;
   $("memory").max = chosen.most_slots;
   $("memory-note").textContent = `slots, trained with ${chosen.memory_size}`;
   $("problem").value = state.problem;
@@ -132,6 +134,11 @@ function listen() {
   $("slots").onchange = $("memory").onchange = () => {
     state.memory = $("memory").value;
     load().then(() => fillForm());
+  };
+  $("growing").onchange = () => {
+    state.memory = $("growing").checked ? "growing" : "";
+    fillForm();
+    load();
   };
   $("draw").onclick = () => drawProblem($("length").value, Math.floor(1e9 * Math.random()));
 }

@@ -327,6 +327,11 @@ function prepare(view, place) {
   return view;
 }
 
+function memoryWords({memory_size, all_slots, model}) {
+  const slots = memory_size === "growing" ? `a growing memory, ${all_slots} slots at the end` : `${all_slots} slots`;
+  return `${slots} (trained with ${model.memory_size})`;
+}
+
 function answerCard(view) {
   const {model} = view, wrong = view.entries.filter(([, , right]) => !right).length;
   view.entryButtons = view.entries.map(([right, given, isRight], at) => element("button", {
@@ -340,7 +345,7 @@ function answerCard(view) {
       element("h2", {textContent: `${model.task}, ${model.approach}`}),
       element("span", {className: "score", textContent: `${percent(view.score)} `}, element("small", {textContent: view.score_kind}))),
     element("p", {className: "soft", textContent: `${model.name}: parameters of iteration ${model.iteration}, ${model.state}.`}),
-    element("p", {className: "soft", textContent: `Length ${view.length} (trained on ${model.training_lengths.join(" to ")}), ${view.memory_size} slots (trained with ${model.memory_size}). Right answer above, model below; ${wrong ? `${wrong} of ${view.entries.length} wrong` : "all right"}.`}),
+    element("p", {className: "soft", textContent: `Length ${view.length} (trained on ${model.training_lengths.join(" to ")}), ${memoryWords(view)}. Right answer above, model below; ${wrong ? `${wrong} of ${view.entries.length} wrong` : "all right"}.`}),
     element("ul", {className: "entries"}, ...view.entryButtons.map(button => element("li", {}, button))),
     view.story, element("p", {className: "soft"}, data));
 }

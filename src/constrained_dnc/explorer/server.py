@@ -15,6 +15,7 @@ import tornado.web
 from plotly.offline import get_plotlyjs
 
 from constrained_dnc.errors import BadSetting, RunProblem, one_of
+from constrained_dnc.evaluation.memories import GROWING, MemorySize
 from constrained_dnc.explorer import views
 from constrained_dnc.explorer.attempts import LONGEST, Attempt, attempt
 from constrained_dnc.explorer.models import Model, open_model, version_of
@@ -94,13 +95,17 @@ class Handler(tornado.web.RequestHandler):
         """The attempt that the address names."""
         model = self.shelf.model(self.get_query_argument("model", ""))
         memory = self.get_query_argument("memory", "")
-        size = _whole("memory_size", memory) if memory else None
+        size: MemorySize | None = None
+        if memory:
+            size = GROWING if memory == GROWING else _whole("memory_size", memory)
         return attempt(model, self.get_query_argument("problem", "", strip=False), size)
 
 
 class Page(Handler):
-    def get(self) -> None:
-        self.finish(compose(self.shelf.describe()))
+    async def get(self) -> None:
+        loop = asyncio.get_running_loop()
+        models = await loop.run_in_executor(self.threads, self.shelf.describe)
+        self.finish(compose(models))
 
 
 class Plotly(Handler):

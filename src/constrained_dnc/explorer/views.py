@@ -56,6 +56,7 @@ def view(found: Attempt, slots: int | None = None) -> dict[str, Any]:
         "problem": found.text,
         "length": found.batch.length,
         "memory_size": found.memory_size,
+        "all_slots": found.slots,
         "steps": len(found.outputs),
         "encoding_steps": found.encoding_steps,
         "first_result_step": found.first_result_step,

@@ -1,0 +1,93 @@
+"""What the explorer costs: python benchmarks/explorer.py [MODEL].
+
+An answer with its figures (L = 30; L = 100 with 500 slots), one step of the cursor in headless
+Chromium, the page of L = 30 as one file. Without a model: one of the paper's size, hardly trained.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from constrained_dnc import make_config, train
+from constrained_dnc.explorer import Attempt, attempt, open_model, views
+from constrained_dnc.explorer.models import Model
+from constrained_dnc.explorer.page import one_file
+
+REPEATS = 5
+SCRUB = """
+const done = arguments[0], times = [];
+for (let step = 1; step <= Math.min(views[0].steps, 60); step++) {
+  const before = performance.now();
+  setStep(step);
+  document.body.getBoundingClientRect(); // the layout belongs to it
+  times.push(performance.now() - before);
+}
+done(times);
+"""
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        model = open_model(sys.argv[1] if len(sys.argv) > 1 else hardly_trained(Path(folder)))
+        found = answer(model, 30, None)
+        answer(model, 100, 500)
+        page = Path(folder, "page.html")
+        page.write_text(one_file([found]), encoding="utf-8")
+        print(f"one file, L = 30: {page.stat().st_size / 1e6:.1f} MB")
+        scrub(page)
+        page.write_text(one_file([found, found]), encoding="utf-8")
+        scrub(page, "two models, ")
+
+
+def hardly_trained(folder: Path) -> str:
+    config = make_config("sort", "compr+reg")
+    training = dataclasses.replace(config.training, iterations=10)
+    train(dataclasses.replace(config, training=training), folder / "run")
+    return str(folder / "run")
+
+
+def answer(model: Model, length: int, slots: int | None) -> Attempt:
+    """Time an answer, from the text to what is sent to the browser."""
+    seconds = []
+    for seed in range(REPEATS + 1):
+        text = model.task.format_problem(model.task.sample(seed, 1, length).problems[0])
+        before = time.perf_counter()
+        found = attempt(model, text, slots)
+        sent = views.dumps(views.view(found))
+        seconds.append(time.perf_counter() - before)
+    print(
+        f"answer, L = {length}, {found.slots} slots: "
+        f"{1000 * statistics.median(seconds[1:]):.0f} ms "
+        f"(fastest {1000 * min(seconds[1:]):.0f}, first {1000 * seconds[0]:.0f}), "
+        f"{len(sent) / 1e6:.1f} MB"
+    )
+    return found
+
+
+def scrub(page: Path, what: str = "") -> None:
+    """Time steps of the cursor in a browser."""
+    from selenium import webdriver  # noqa: PLC0415 - the rest needs none
+    from selenium.webdriver.chrome.service import Service  # noqa: PLC0415
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = shutil.which("chromium") or ""
+    for flag in ("--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1400,1000"):
+        options.add_argument(flag)
+    driver = webdriver.Chrome(options, Service(shutil.which("chromedriver")))
+    driver.get(page.as_uri())
+    while not driver.execute_script("return views.length > 0 && Boolean(views[0].path)"):
+        time.sleep(0.2)
+    time.sleep(1)
+    times = driver.execute_async_script(SCRUB)
+    driver.quit()
+    print(f"{what}one step of the cursor: {statistics.median(times):.1f} ms, most {max(times):.1f}")
+
+
+if __name__ == "__main__":
+    main()
