@@ -16,7 +16,7 @@ import tyro
 from constrained_dnc import zoo
 from constrained_dnc.cli.parsing import parse
 from constrained_dnc.errors import BadSetting
-from constrained_dnc.evaluation.memories import MemorySize
+from constrained_dnc.model.config import MemorySize
 from constrained_dnc.training.compilation import use_compilation_cache
 from constrained_dnc.training.files import write_atomically
 from constrained_dnc.training.run import CONFIG

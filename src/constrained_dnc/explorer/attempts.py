@@ -14,14 +14,10 @@ from jaxtyping import Float
 
 from constrained_dnc.analysis.state_space import reduce_states
 from constrained_dnc.errors import BadSetting
-from constrained_dnc.evaluation.memories import (
-    GROWING,
-    MemorySize,
-    memory_for,
-    require_memory_size,
-)
+from constrained_dnc.evaluation.memories import memory_for, require_memory_size
 from constrained_dnc.explorer.models import Model
 from constrained_dnc.model.backend import choose_backend, rounded_up
+from constrained_dnc.model.config import GROWING, MemorySize
 from constrained_dnc.model.dnc import DNC, Internals
 from constrained_dnc.model.growing import Growing
 from constrained_dnc.tasks.task import Batch

@@ -13,7 +13,7 @@ from pyarrow import ArrowException
 from constrained_dnc import zoo
 from constrained_dnc.config import Config
 from constrained_dnc.errors import RunProblem
-from constrained_dnc.evaluation.memories import GROWING
+from constrained_dnc.model.config import GROWING
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.tasks.task import AbstractTask
 from constrained_dnc.training.files import read_tensors

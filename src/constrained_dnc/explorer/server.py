@@ -15,11 +15,11 @@ import tornado.web
 from plotly.offline import get_plotlyjs
 
 from constrained_dnc.errors import BadSetting, RunProblem, one_of
-from constrained_dnc.evaluation.memories import GROWING, MemorySize
 from constrained_dnc.explorer import views
 from constrained_dnc.explorer.attempts import LONGEST, Attempt, attempt
 from constrained_dnc.explorer.models import Model, open_model, version_of
 from constrained_dnc.explorer.page import compose
+from constrained_dnc.model.config import GROWING, MemorySize
 
 HOST = "127.0.0.1"
 PORT = 8050
