@@ -12,6 +12,8 @@ from constrained_dnc.evaluation import lengths
 from constrained_dnc.evaluation.frontier import parse_memory_sizes, score_grid
 from constrained_dnc.evaluation.lengths import evaluate, evaluated, predict
 from constrained_dnc.evaluation.memories import free_capacity_of, memory_for
+from constrained_dnc.model import fused
+from constrained_dnc.model.growing import Growing
 from constrained_dnc.training.loop import train
 from constrained_dnc.training.streams import evaluation_batch
 from tiny_runs import tiny_config
@@ -27,13 +29,25 @@ def test_free_capacity_is_the_least_at_training_lengths_and_kept(run):
     inside = run.selected("seen").model.unroll(batch.inputs, 4, internals=True).internals
     usage = np.asarray(inside.memory.usage, np.float64)
     least = min(4 - usage[step, sample].sum() for step in range(6) for sample in range(4))
-    assert free_capacity_of(run, "seen") == pytest.approx(least, abs=1e-6)
+    assert least - 0.001 <= free_capacity_of(run, "seen") <= least
     path = run.folder / "free-capacity.json"
     stored = json.loads(path.read_text())
     assert stored["seen"]["iteration"] == run.selected("seen").iteration
     stored["seen"]["free_capacity"] = 3.5
     path.write_text(json.dumps(stored))
     assert memory_for(run, "growing", "seen").free_capacity == 3.5
+
+
+@pytest.mark.skipif(fused.missing_reason() is not None, reason="needs the kernel")
+@pytest.mark.parametrize("simd", fused.simd_levels())
+def test_rounding_does_not_make_the_memory_grow_at_training_lengths(run, simd):
+    """The very inputs that F comes from, in sums of another order."""
+    model, memory = run.model, memory_for(run, "growing", "unseen")
+    batch = evaluation_batch(run.task, run.config, 2, 0)
+    grown = fused.FusedUnroll(simd=simd).forward(model, batch.inputs, memory)
+    np.testing.assert_array_equal(grown.slots, 4)
+    tighter = Growing(4, min(4.0, memory.free_capacity + 0.0011))
+    assert fused.FusedUnroll(simd=simd).forward(model, batch.inputs, tighter).slots.max() == 5
 
 
 def test_rows_of_a_growing_memory(run):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import equinox as eqx
@@ -71,11 +72,14 @@ def free_capacity_of(run: Run, selection: Rule) -> float:
 
 
 def least_free_capacity(model: DNC, batch: Batch) -> float:
-    """The least sum of 1 - usage over the slots, of all samples and their own steps."""
+    """The least sum of 1 - usage over the slots, of all samples and their own steps.
+
+    Down to a thousandth, so that no rounding error of a backend looks like a full memory.
+    """
     usage = np.asarray(_usage(model, jnp.asarray(batch.inputs)), np.float64)
     free = (1 - usage).sum(axis=-1)
     steps = np.arange(len(free))[:, None] < batch.num_steps
-    return float(free[steps].min())
+    return max(0.0, math.floor(1000 * free[steps].min()) / 1000)
 
 
 @eqx.filter_jit
