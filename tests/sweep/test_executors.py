@@ -11,6 +11,7 @@ import time
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import dask
 import distributed
@@ -109,6 +110,27 @@ def test_workers_that_die_time_and_again_are_a_failed_attempt(plan):
     assert diary.failures == [(bad, ["ValueError: KilledWorker"])]
     assert len(diary.ends) == 2
     assert plan.write_failures() == []
+
+
+def test_the_death_of_a_worker_is_not_blamed_on_runs_that_waited_there(plan, monkeypatch):
+    bad, good = plan.configs
+    death = distributed.KilledWorker("trial", SimpleNamespace(address="tls://here:1"), 3)
+    client = Script({bad.run_id: [death], good.run_id: [death] * 3 + [Outcome("finished")]})
+    submit, numbers = client.submit, iter(range(100))
+
+    def submit_and_begin(*arguments, **options):
+        if bad.run_id in options["key"]:  # another process takes it in hand every time
+            plan.lock(bad).parent.mkdir(exist_ok=True)
+            deaths.append(lambda: plan.lock(bad).write_text(f"process {next(numbers)} on here"))
+        return submit(*arguments, **options)
+
+    deaths, diary = [], Diary()
+    diary.look = lambda running: deaths.pop()() if deaths else None
+    monkeypatch.setattr(client, "submit", submit_and_begin)
+    execute(plan, client, diary)
+    assert [config for config, _ in diary.failures] == [bad] * 3
+    assert diary.ends == [(good, "finished")]
+    assert plan.attempts(good) == []
 
 
 @pytest.mark.parametrize("error", [CancelledError(), OSError("closed")])

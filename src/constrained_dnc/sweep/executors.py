@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import dask
 import distributed
 import distributed.comm.core
+from distributed import KilledWorker
 
 from constrained_dnc.config import Config
 from constrained_dnc.cores import available_cores
@@ -25,6 +26,8 @@ from constrained_dnc.training.stopping import interrupts_wait
 
 SECONDS_BETWEEN_LOOKS = 0.5
 SECONDS_TO_CONNECT = 10
+MAX_SPARED = 100
+"""Deaths of workers that are blamed on no run, in one sweep."""
 SETTINGS: dict[str, Any] = {
     # Dask's profiler stops a worker a hundred times a second, for a dashboard nobody looks at.
     "distributed.worker.profile.enabled": False,
@@ -144,6 +147,8 @@ def execute(plan: Plan, client: Client, watcher: Watcher) -> None:
             _submit(client, plan, config, place): config
             for place, config in enumerate(plan.to_do())
         }
+        owners = {config.run_id: _owner(plan, config) for config in running.values()}
+        spared = 0
         while running:
             watcher.look(list(running.values()))
             time.sleep(SECONDS_BETWEEN_LOOKS)
@@ -153,6 +158,12 @@ def execute(plan: Plan, client: Client, watcher: Watcher) -> None:
                 if outcome.state != "failed":
                     watcher.ended(config, outcome.state)
                     continue
+                only_waited = _owner(plan, config) == owners[config.run_id]
+                if outcome.by_death and only_waited and spared < MAX_SPARED:
+                    spared += 1
+                    running[_submit(client, plan, config)] = config
+                    continue
+                owners[config.run_id] = _owner(plan, config)
                 reasons = plan.add_attempt(config, outcome.reason, outcome.trace)
                 watcher.failed(config, reasons)
                 if len(reasons) < MAX_ATTEMPTS:
@@ -184,5 +195,17 @@ def _outcome(future: Future) -> Outcome:
     except (CancelledError, OSError):
         raise
     except Exception as error:
-        return Outcome("failed", f"{type(error).__name__}: {error}".splitlines()[0])
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        return Outcome("failed", reason, by_death=isinstance(error, KilledWorker))
     return outcome
+
+
+def _owner(plan: Plan, config: Config) -> str:
+    """Who has, or last had, a run in hand.
+
+    Dask blames the death of a worker also on runs that waited there: their owner is the same.
+    """
+    try:
+        return plan.lock(config).read_text(errors="replace")
+    except OSError:  # nobody yet
+        return ""

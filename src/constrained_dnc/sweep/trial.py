@@ -34,6 +34,7 @@ class Outcome:
     state: str
     reason: str = ""
     trace: str = ""
+    by_death: bool = False  # of its worker, and of those that followed
 
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of malloc.h
