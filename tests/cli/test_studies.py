@@ -196,5 +196,5 @@ def test_frontier_writes_a_picture_and_a_table(tmp_path, capsys):
     for sizes in ("0", "x", "", "8,4"):
         assert main(["frontier", str(tmp_path), "--memory-sizes", sizes]) == 2
         error = capsys.readouterr().err
-        assert error.startswith(f"cdnc: memory_sizes is '{sizes}'; accepted: whole numbers from 1")
+        assert error.startswith(f"cdnc: memory_sizes is '{sizes}'; accepted: numbers of slots")
         assert "length" not in error

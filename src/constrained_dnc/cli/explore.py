@@ -26,7 +26,11 @@ ACCEPTED = f"a run directory, with a {CONFIG}, a folder of them, or zoo:TASK/APP
 
 @dataclass(frozen=True)
 class _Explore:
-    what: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN|TEXT")] = ()
+    what: Annotated[
+        tuple[str, ...],
+        tyro.conf.Positional,
+        tyro.conf.arg(metavar="RUN|TEXT", help_behavior_hint=""),
+    ] = ()
     """Run directories, also of runs in training, folders of them, or pretrained models such as
     zoo:sort/compr+reg (by default all of these); last a problem, such as "3 1 4 1 0"."""
     html: Path | None = None
