@@ -45,14 +45,13 @@ def parse_memory_sizes(text: str) -> list[MemorySize]:
     >>> parse_memory_sizes("50..100:25,growing")
     [50, 75, 100, 'growing']
     """
-    parts = text.split(",")
-    fixed = ",".join(part for part in parts if part.strip() != GROWING)
+    fixed = [part for part in text.split(",") if part.strip() != GROWING]
     try:
-        sizes: list[MemorySize] = [*parse_lengths(fixed, "memory_sizes")] if fixed else []
+        numbers = parse_lengths(",".join(fixed), "memory_sizes") if fixed else ()
     except BadSetting as error:
         accepted = f"numbers of slots in ascending order, such as 50..200:50, or {GROWING}"
         raise BadSetting("memory_sizes", text, accepted) from error
-    return sizes if fixed == text else [*sizes, GROWING]
+    return [*numbers] if len(fixed) == text.count(",") + 1 else [*numbers, GROWING]
 
 
 def map_frontier(
