@@ -47,7 +47,7 @@ def address(runs: dict[str, str], training_run: str) -> Iterator[str]:
     listening = server.listen(0)
     port = listening.getsockname()[1]
     loop = asyncio.new_event_loop()
-    task = loop.create_task(server.serve([*runs.values(), training_run], listening))
+    task = loop.create_task(server.serve(server.Shelf([*runs.values(), training_run]), listening))
 
     def run() -> None:
         with pytest.raises(asyncio.CancelledError):

@@ -41,6 +41,8 @@ class _Explore:
     """Port of the page on this machine; by default 8050 or the next free one."""
     browser: bool = True
     """Open the page in a browser."""
+    trust_code: bool = False
+    """Run the code that a run's config names: a task or controller of your own."""
 
 
 def explore(arguments: list[str]) -> int:
@@ -53,9 +55,9 @@ def explore(arguments: list[str]) -> int:
     names, text = sort_out(asked.what)
     use_compilation_cache()
     if asked.html is not None:
-        _write(names, text, asked.memory_size, asked.html)
+        _write(names, text, asked, asked.html)
     else:
-        _show(names, text, asked.port, asked.browser)
+        _show(names, text, asked)
     return 0
 
 
@@ -81,38 +83,38 @@ def runs_in(folder: Path) -> list[str]:
     return sorted(str(path.parent) for path in folder.glob(f"*/{CONFIG}"))
 
 
-def _write(names: list[str], text: str | None, memory_size: MemorySize | None, path: Path) -> None:
+def _write(names: list[str], text: str | None, asked: _Explore, path: Path) -> None:
     from constrained_dnc.explorer import attempt, open_model  # noqa: PLC0415 - slow to import
     from constrained_dnc.explorer.page import one_file  # noqa: PLC0415
 
     if len(names) > 2:
         raise BadSetting("run", ", ".join(names), "one or two with --html")
-    models = [open_model(name) for name in names]
+    models = [open_model(name, trust_code=asked.trust_code) for name in names]
     first = models[0].task
     if any(model.task.name != first.name for model in models):
         raise BadSetting("run", ", ".join(names), "two runs of one task")
     if text is None:
         length = models[0].training_lengths[1]
         text = first.format_problem(first.sample(0, 1, length).problems[0])
-    page = one_file([attempt(model, text, memory_size) for model in models])
+    page = one_file([attempt(model, text, asked.memory_size) for model in models])
     write_atomically(path, page.encode())
     print(f"{path}: {path.stat().st_size / 1e6:.1f} MB, opens in any browser")
 
 
-def _show(names: list[str], text: str | None, port: int | None, browser: bool) -> None:
+def _show(names: list[str], text: str | None, asked: _Explore) -> None:
     from urllib.parse import urlencode  # noqa: PLC0415
 
     from constrained_dnc.explorer import server  # noqa: PLC0415 - slow to import
 
-    listening = server.listen(port)
+    listening = server.listen(asked.port)
     port = listening.getsockname()[1]
     address = f"http://{server.HOST}:{port}/"
     if text is not None:
         address += "#" + urlencode({"model": names[0], "problem": text})
     print(f"{address}  (ctrl-c ends it)", flush=True)
-    if browser:
+    if asked.browser:
         webbrowser.open(address)
     else:
         here = f"{getpass.getuser()}@{socket.gethostname()}"
         print(f"from another machine: ssh -N -L {port}:{server.HOST}:{port} {here}", flush=True)
-    asyncio.run(server.serve(names, listening))
+    asyncio.run(server.serve(server.Shelf(names, asked.trust_code), listening))

@@ -55,9 +55,12 @@ class Model:
         return self.config.training.min_length, self.config.training.max_length
 
 
-def open_model(name: str) -> Model:
-    """A model of the zoo, as zoo:TASK/APPROACH, or the one that a run directory holds now."""
-    run = load_run(name)
+def open_model(name: str, *, trust_code: bool = False) -> Model:
+    """A model of the zoo, as zoo:TASK/APPROACH, or the one that a run directory holds now.
+
+    A run whose task or controller is a file of its own is opened with `trust_code` only.
+    """
+    run = load_run(name, trust_code=trust_code)
     status = run.status
     parameters = run.folder / SELECTED[run.default_rule]
     if not parameters.exists():

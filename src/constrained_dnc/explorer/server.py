@@ -35,8 +35,9 @@ POLICY = (
 class Shelf:
     """The models that the page may show; those of runs are opened again when they change."""
 
-    def __init__(self, names: Sequence[str]):
+    def __init__(self, names: Sequence[str], trust_code: bool = False):
         self.names = tuple(dict.fromkeys(names))
+        self.trust_code = trust_code
         self._opened: dict[str, tuple[Any, Model]] = {}
         self._lock = threading.Lock()
 
@@ -49,7 +50,7 @@ class Shelf:
             kept = self._opened.get(name)
         if kept is not None and kept[0] == version:
             return kept[1]
-        model = open_model(name)
+        model = open_model(name, trust_code=self.trust_code)
         with self._lock:
             self._opened[name] = version, model
         return model
@@ -171,9 +172,9 @@ ROUTES = {
 }
 
 
-def application(names: Sequence[str]) -> tornado.web.Application:
+def application(shelf: Shelf) -> tornado.web.Application:
     """The page's routes, for requests to this machine by its own name only."""
-    parts = {"shelf": Shelf(names), "threads": ThreadPoolExecutor(2)}
+    parts = {"shelf": shelf, "threads": ThreadPoolExecutor(2)}
     app = tornado.web.Application(compress_response=True, log_function=lambda handler: None)
     app.add_handlers(
         r"(127\.0\.0\.1|localhost)", [(path, kind, parts) for path, kind in ROUTES.items()]
@@ -199,9 +200,9 @@ def listen(port: int | None) -> socket.socket:
     raise RunProblem(f"none of the ports {PORT} to {PORT + ATTEMPTS - 1} is free; name one: --port")
 
 
-async def serve(names: Sequence[str], listening: socket.socket) -> None:
+async def serve(shelf: Shelf, listening: socket.socket) -> None:
     """Show the page until the task is cancelled."""
-    server = tornado.httpserver.HTTPServer(application(names))
+    server = tornado.httpserver.HTTPServer(application(shelf))
     server.add_sockets([listening])
     try:
         await asyncio.Event().wait()
