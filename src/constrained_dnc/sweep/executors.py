@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from multiprocessing import resource_tracker
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import dask
@@ -87,6 +88,7 @@ def connected(scheduler: str | None, workers: int | None) -> Iterator[Client]:
     require_whole("workers", count, 1)
     with dask.config.set(SETTINGS), ExitStack() as entered:
         try:
+            resource_tracker.ensure_running()  # its start would undo the wait
             with interrupts_wait():  # the workers are ended with the cluster
                 cluster = entered.enter_context(_cluster(count))
             client = entered.enter_context(connect(cluster))
