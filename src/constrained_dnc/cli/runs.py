@@ -83,7 +83,7 @@ def train(arguments: list[str]) -> int:
     with Ticker("iteration") as ticker:
         from constrained_dnc.training.compilation import use_compilation_cache  # noqa: PLC0415
         from constrained_dnc.training.loop import train as train_run  # noqa: PLC0415 - slow
-        from constrained_dnc.training.run import load_run  # noqa: PLC0415
+        from constrained_dnc.training.run import open_run  # noqa: PLC0415
 
         use_compilation_cache()
         try:
@@ -93,7 +93,7 @@ def train(arguments: list[str]) -> int:
         except (KeyboardInterrupt, SystemExit):
             if not _has_ended(config, folder):
                 raise
-            run = load_run(folder)  # the signal came too late to stop anything
+            run = open_run(folder)  # the signal came too late to stop anything
     status = run.status
     print(
         f"{status.state} after iteration {status.iteration}: {status.reason}; "
@@ -105,10 +105,10 @@ def train(arguments: list[str]) -> int:
 
 def _has_ended(config: Config, folder: Path) -> bool:
     """Whether a run is as long as asked for, or has diverged."""
-    from constrained_dnc.training.run import load_run  # noqa: PLC0415
+    from constrained_dnc.training.run import open_run  # noqa: PLC0415
 
     try:
-        status = load_run(folder).status
+        status = open_run(folder).status
     except (BadSetting, RunProblem):
         return False
     has_ended = status.state in ("finished", "diverged")
