@@ -68,4 +68,4 @@ def test_the_page_is_served_until_ctrl_c(folder):
         assert '"name": "sort"' in text
         process.send_signal(signal.SIGINT)
         assert process.wait(30) == 130
-        assert process.stderr.read() == ""
+        assert process.stderr.read() == "cdnc: interrupted\n"
