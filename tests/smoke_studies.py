@@ -1,5 +1,6 @@
 """The command `cdnc reproduce` in processes of its own, and what must not depend on its fate."""
 
+import re
 import subprocess
 import sys
 import time

@@ -278,7 +278,7 @@ def test_divergence_has_exit_code_3_and_can_be_replayed(tmp_path, capsys):
     assert "diverged after iteration 100" in capsys.readouterr().out
     assert main(arguments) == 3
     capsys.readouterr()
-    assert main(["replay", folder]) == 0
+    assert main(["replay", folder, "--trust-code"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 5
     assert all("inputs of the batch is not finite at step 1, sample 1" in line for line in lines)
