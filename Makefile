@@ -16,8 +16,10 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
-# A whole study in at most a quarter of an hour on two cores; interrupted, it goes on.
+# Seconds with pretrained models, then a whole study in a quarter of an hour on two cores;
+# interrupted, it is resumed by the same command.
 demo: setup
+	$(BIN)/cdnc demo
 	$(BIN)/cdnc reproduce --preset quick
 
 bench: setup

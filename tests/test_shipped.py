@@ -1,0 +1,62 @@
+"""What comes with the repository: trained models and the results of the study they are from."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from constrained_dnc import load_run, predict, zoo
+from constrained_dnc.evaluation.lengths import evaluate
+from constrained_dnc.report.page import build_report
+from constrained_dnc.study import read_study
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "results" / "paper-100k"
+
+
+def size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def test_the_zoo_has_a_baseline_and_a_constrained_model():
+    assert {"zoo:sort/stateful-baseline", "zoo:sort/compr+reg"} <= zoo.pretrained().keys()
+    assert size(zoo.MODELS) < 10e6
+
+
+@pytest.mark.parametrize("name", sorted(zoo.pretrained()))
+def test_a_pretrained_model_scores_what_is_stored(name):
+    run, stored = load_run(name), zoo.find(name)
+    assert run.status.state == "finished"
+    assert run.selected().iteration == stored.about["iteration"]
+    table = evaluate(run, lengths=[10, 25], batches=1, store=False, threads=1)
+    whole = evaluate(run, lengths=[10], store=False, threads=1)  # all the batches of the study
+    sample = 1 / (whole["batches"][0].as_py() * whole["batch_size"][0].as_py())
+    assert abs(whole["score"][0].as_py() - stored.scores()[10]) <= sample
+    assert table["score"].to_pylist() == pytest.approx(
+        [stored.scores()[length] for length in (10, 25)], abs=0.1
+    )
+
+
+def test_a_pretrained_model_sorts():
+    answer = predict("zoo:sort/compr+reg", "3 1 4 1 0 2 2 4 0 1")
+    assert list(answer) == sorted([3, 1, 4, 1, 0, 2, 2, 4, 0, 1])
+
+
+def test_the_results_are_those_of_the_models():
+    assert size(RESULTS) < 25e6
+    study = read_study(RESULTS)
+    for name in ("zoo:sort/stateful-baseline", "zoo:sort/compr+reg"):
+        model = zoo.find(name)
+        curves = study.curves("trained", "score")[model.task, model.approach]
+        trial = model.about["trial"]
+        scores = dict(zip(curves.lengths.tolist(), curves.scores[trial], strict=True))
+        assert scores == pytest.approx(model.scores(), abs=1e-6)
+    assert np.isfinite(study.results["score"]).all()
+
+
+@pytest.mark.slow
+def test_the_results_make_a_whole_report(tmp_path):
+    shutil.copytree(RESULTS, tmp_path / "study")
+    page = build_report(tmp_path / "study")
+    assert "compr+reg" in page.read_text(encoding="utf-8")
