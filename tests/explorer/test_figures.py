@@ -38,6 +38,13 @@ def decoded(values) -> np.ndarray:
     return raw.reshape([int(side) for side in values.get("shape", str(raw.size)).split(",")])
 
 
+def test_the_steps_stand_below_the_last_head(run):
+    for draw in (figures.read_weights_figure, figures.read_modes_figure):
+        layout = draw(run.internals, SAMPLE).layout
+        assert layout.xaxis.anchor == "y2"
+        assert layout.yaxis2.domain[0] == pytest.approx(0)
+
+
 def test_weights_and_usage_over_slots_and_time(run):
     memory = run.internals.memory
     (written,) = shown(figures.write_weights_figure(run.internals, SAMPLE))

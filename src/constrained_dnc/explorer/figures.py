@@ -96,7 +96,7 @@ def read_modes_figure(internals: Internals, sample: int = 0) -> go.Figure:
     """How each head found its slot: backward, forward or by content."""
     modes = np.asarray(internals.interface.read_modes[:, sample])  # time reads 3
     steps, heads, _ = modes.shape
-    figure = _over_time(steps, height=30 + style.TOP + style.BOTTOM + 44 * heads)
+    figure = _over_time(steps, 30 + style.TOP + style.BOTTOM + 44 * heads, heads)
     figure.update_layout(margin_t=30, showlegend=True, barmode="stack", bargap=0)
     domains = _stacked(heads, gap=0.12)
     for head in range(heads):
@@ -292,13 +292,14 @@ def _steps(count: int) -> np.ndarray:
     return np.arange(1, count + 1)
 
 
-def _over_time(steps: int, height: int) -> go.Figure:
-    """An empty figure whose horizontal axis is the step."""
-    return go.Figure(
-        layout=_layout(
-            height=height, xaxis={"range": [0.5, steps + 0.5], "title": {"text": "step"}}
-        )
-    )
+def _over_time(steps: int, height: int, panels: int = 1) -> go.Figure:
+    """An empty figure whose horizontal axis is the step, below the last of its panels."""
+    axis = {
+        "range": [0.5, steps + 0.5],
+        "title": {"text": "step"},
+        "anchor": _axis("y", panels - 1),
+    }
+    return go.Figure(layout=_layout(height=height, xaxis=axis))
 
 
 def _axis(name: str, number: int) -> str:
@@ -319,7 +320,7 @@ def _slots_figure(heads: dict[str, Values], shown: int) -> go.Figure:
     """Weights (time, slots) as one heat map for each head, slot 1 on top."""
     steps = len(next(iter(heads.values())))
     each = 250 if len(heads) == 1 else 130
-    figure = _over_time(steps, style.TOP + style.BOTTOM + each * len(heads))
+    figure = _over_time(steps, style.TOP + style.BOTTOM + each * len(heads), len(heads))
     domains = _stacked(len(heads), gap=0.08)
     for place, (name, weights) in enumerate(heads.items()):
         figure.add_heatmap(
