@@ -2,7 +2,6 @@
 
 import io
 import json
-import os
 import re
 import shutil
 from collections.abc import Iterator
@@ -14,10 +13,10 @@ from urllib.parse import unquote
 import pytest
 from rich.console import Console
 from selenium import webdriver
-from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
 
+from chromium import start_chromium
 from constrained_dnc.report import figures, tables
 from constrained_dnc.report.findings import find
 from constrained_dnc.report.page import build_report, terminal_table
@@ -25,18 +24,6 @@ from constrained_dnc.report.summary import budget_warning, facts
 from constrained_dnc.report.wording import DASH
 from constrained_dnc.study import read_study
 from synthetic import Request, write_study
-
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-FLAGS = (
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
 
 
 class Outline(HTMLParser):
@@ -197,17 +184,6 @@ def test_the_terminal_shows_ours_and_the_papers(small_study: Path) -> None:
     assert max(map(len, text.splitlines())) <= 100
 
 
-def find_browser() -> tuple[str, str]:
-    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
-    driver = shutil.which("chromedriver")
-    if browser is None or driver is None:
-        reason = "no Chromium with chromedriver on this machine; `make browser` installs them"
-        if os.environ.get("CI") == "true":
-            pytest.fail(reason)
-        pytest.skip(reason)
-    return browser, driver
-
-
 class Browser:
     """A page in headless Chromium."""
 
@@ -242,13 +218,7 @@ class Browser:
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    binary, driver_path = find_browser()
-    options = webdriver.ChromeOptions()
-    options.binary_location = binary
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(driver_path))
+    driver = start_chromium(tmp_path_factory.mktemp("profile"))
     yield Browser(driver)
     driver.quit()
 

@@ -54,7 +54,7 @@ def kept_run(folder, config, change=lambda model: model, iteration=3):
     folder.mkdir()
     write_config(folder, config, "fused", 1)
     keep_offender(folder / NONFINITE, iteration, change(initial_model(config)), 0.5, float("nan"))
-    return load_run(folder)
+    return load_run(folder, trust_code=True)
 
 
 def test_a_value_of_the_batch_is_named(tmp_path):

@@ -10,13 +10,13 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.select import Select
 
-from conftest import Browser, start_browser
 from constrained_dnc.errors import BadSetting
 from constrained_dnc.explorer import attempt, open_model
 from constrained_dnc.explorer.figures import link_at
 from constrained_dnc.explorer.page import one_file
 from constrained_dnc.training.files import locked, read_json, write_json
 from constrained_dnc.training.run import LOCK, STATUS, write_selected
+from explored_page import Browser, start_browser
 
 PROBLEM = "3 1 4 1 0"
 SIDEWAYS = "const page = document.documentElement; return page.scrollWidth - page.clientWidth"

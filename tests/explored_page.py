@@ -1,0 +1,89 @@
+"""The explorer's page as a person uses it, in headless Chromium."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from selenium import webdriver
+from selenium.webdriver.support.wait import WebDriverWait
+
+from chromium import start_chromium
+
+PATIENCE = 180
+"""Seconds that a busy machine may take for a page."""
+
+
+class Browser:
+    """The explorer in headless Chromium."""
+
+    def __init__(self, driver: webdriver.Chrome, downloads: Path):
+        self.driver, self.downloads = driver, downloads
+        self.shown: tuple[str, int, str] | None = None
+
+    def look(
+        self, address: str, width: int = 1280, scheme: str = "light", step: int = 1, **state: str
+    ) -> None:
+        """Show a state of the page; one that is on the screen already is not loaded again."""
+        wanted = {"compare": "", "memory": "", **state}
+        if (
+            self.shown == (address, width, scheme)
+            and self.run("return state").items() >= wanted.items()
+        ):
+            self.run("setStep(arguments[0]); follow(0)", step)
+        else:
+            self.open(f"{address}#{urlencode({**wanted, 'step': step})}", width, scheme)
+            self.shown = address, width, scheme
+
+    def open(self, url: str, width: int = 1280, scheme: str = "light") -> None:
+        """Show a page and wait for all of its figures."""
+        self.shown = None
+        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+        media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+        self.driver.get("about:blank")  # a change of the fragment alone does not load a page
+        self.driver.get(url)
+        self.ready()
+
+    def ready(self) -> None:
+        """Wait until every figure of the last answer is drawn."""
+        self.wait(
+            "return views.length > 0 && !$('views').hasAttribute('aria-busy') && views.every("
+            "v => v.path || v.panels.find(p => p.name == 'states').words.textContent.includes("
+            "'no state'))"
+        )
+
+    def run(self, script: str, *arguments: Any) -> Any:
+        return self.driver.execute_script(script, *arguments)
+
+    def wait(self, script: str) -> Any:
+        return WebDriverWait(self.driver, PATIENCE).until(lambda _: self.run(script))
+
+    def wait_for(self, condition: Callable[[], Any]) -> Any:
+        return WebDriverWait(self.driver, PATIENCE).until(lambda _: condition())
+
+    def complaints(self) -> list[dict[str, str]]:
+        return list(self.driver.get_log("browser"))  # type: ignore[no-untyped-call]
+
+    def requests(self) -> list[str]:
+        """Every address asked for since the last look, those inside the page left out."""
+        log = self.driver.get_log("performance")  # type: ignore[no-untyped-call]
+        messages = [json.loads(entry["message"])["message"] for entry in log]
+        urls = [
+            message["params"]["request"]["url"]
+            for message in messages
+            if message["method"] == "Network.requestWillBeSent"
+        ]
+        return [url for url in urls if not url.startswith(("data:", "blob:", "chrome:"))]
+
+
+def start_browser(folder: Path) -> Browser:
+    """A browser with downloads and a profile of its own."""
+    downloads = folder / "downloads"
+    downloads.mkdir()
+    driver = start_chromium(folder / "profile")
+    where = {"behavior": "allow", "downloadPath": str(downloads)}
+    driver.execute_cdp_cmd("Browser.setDownloadBehavior", where)
+    return Browser(driver, downloads)
