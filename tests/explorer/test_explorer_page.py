@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from urllib.parse import urlencode
 
 import equinox as eqx
 import numpy as np
@@ -195,6 +196,21 @@ def test_a_link_opens_the_same_in_another_browser(browser, address, runs, tmp_pa
         assert other.complaints() == []
     finally:
         other.driver.quit()
+
+
+def test_a_link_in_the_same_tab_says_all_of_it(browser, address, runs):
+    both = {"model": runs["compr+reg"], "compare": runs["stateless-baseline"], "problem": PROBLEM}
+    browser.look(address, memory="9", step=5, **both)
+    browser.shown = None  # what follows changes the page behind its back
+    link = urlencode({"model": runs["compr+reg"], "problem": "3 1 4 1"})
+    browser.run("location.hash = arguments[0]", link)
+    browser.wait("return views.length === 1 && views[0].problem === '3 1 4 1'")
+    browser.ready()
+    assert browser.run("return [state.memory, state.compare, state.step]") == ["", "", 1]
+    browser.run("location.hash = 'model=nobody&problem=1+2'")
+    browser.wait("return $('error').textContent.includes('no model nobody')")
+    assert browser.run("return [state.model, views[0].problem]") == [runs["compr+reg"], "3 1 4 1"]
+    assert browser.complaints() == []
 
 
 def test_colours_follow_the_scheme(browser, address, runs):

@@ -19,7 +19,7 @@ from constrained_dnc.errors import BadSetting
 from constrained_dnc.model.config import MemorySize
 from constrained_dnc.training.compilation import use_compilation_cache
 from constrained_dnc.training.files import write_atomically
-from constrained_dnc.training.run import CONFIG
+from constrained_dnc.training.run import CONFIG, open_run
 
 ACCEPTED = f"a run directory, with a {CONFIG}, a folder of them, or zoo:TASK/APPROACH"
 
@@ -101,6 +101,14 @@ def _write(names: list[str], text: str | None, asked: _Explore, path: Path) -> N
     print(f"{path}: {path.stat().st_size / 1e6:.1f} MB, opens in any browser")
 
 
+def _second(names: list[str]) -> str | None:
+    """The second of two models, to compare with the first, if both are of one task."""
+    if len(names) != 2:
+        return None
+    first, second = (open_run(name).config.task for name in names)
+    return names[1] if first == second else None
+
+
 def _show(names: list[str], text: str | None, asked: _Explore) -> None:
     from urllib.parse import urlencode  # noqa: PLC0415
 
@@ -109,8 +117,10 @@ def _show(names: list[str], text: str | None, asked: _Explore) -> None:
     listening = server.listen(asked.port)
     port = listening.getsockname()[1]
     address = f"http://{server.HOST}:{port}/"
-    if text is not None:
-        address += "#" + urlencode({"model": names[0], "problem": text})
+    known = {"problem": text, "compare": _second(names), "memory": asked.memory_size}
+    if any(known.values()):
+        given = {name: value for name, value in known.items() if value}
+        address += "#" + urlencode({"model": names[0], **given})
     print(f"{address}  (ctrl-c ends it)", flush=True)
     if asked.browser:
         webbrowser.open(address)

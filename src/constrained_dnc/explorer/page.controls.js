@@ -211,5 +211,16 @@ async function begin() {
   else await drawProblem(model(state.model).training_lengths[1], 0);
 }
 
-addEventListener("hashchange", () => { recall(); if (served) { fillForm(); load(); } });
+addEventListener("hashchange", () => {
+  const before = {...state};
+  recall();
+  if (!served) return;
+  if (!model(state.model)) {
+    complain(new Error(`This explorer has no model ${state.model || "without a name"}.`));
+    Object.assign(state, before);
+    return;
+  }
+  fillForm();
+  load();
+});
 begin();

@@ -27,7 +27,8 @@ const MATRICES = ["memory", "link"];
 const NOTICED = 0.1; // a weight below this is not worth a word
 const KEY_STEP = 8; // link matrices kept, one for each so many steps
 
-let state = {model: "", compare: "", problem: "", memory: "", step: 1, slot: 0};
+const FRESH = {model: "", compare: "", problem: "", memory: "", step: 1, slot: 0};
+let state = {...FRESH};
 let views = [];
 let asking = 0;
 
@@ -404,6 +405,7 @@ function remember() {
 
 function recall() {
   const known = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
+  if (served) Object.assign(state, FRESH); // a link says all of it, and leaves out what is fresh
   for (const name of Object.keys(state)) {
     if (name in known) state[name] = typeof state[name] === "number" ? Number(known[name]) || 0 : known[name];
   }
