@@ -84,6 +84,12 @@ def test_longer_inputs_are_left_out_once_less_than_half_is_right(run, monkeypatc
     assert table["length"].to_pylist() == (plan if lowest == 0 else [2, 3])
 
 
+def test_a_low_score_with_another_memory_gives_nothing_up(run, monkeypatch):
+    monkeypatch.setattr(lengths, "LOWEST_SCORE", 2.0)
+    table = evaluate(run, memory_sizes=[4, "growing"], lengths=[2, 3], store=False)
+    assert table["memory"].to_pylist() == ["trained", "trained", "growing", "growing"]
+
+
 def test_an_evaluation_that_was_given_up_is_not_repeated(run, monkeypatch):
     monkeypatch.setattr(lengths, "LOWEST_SCORE", 2.0)
     monkeypatch.setattr(lengths, "parse_lengths", lambda text: (2, 3, 4))

@@ -107,8 +107,8 @@ def evaluate(
             continue
         scores = _score(run, computing, selected.model, planned, memories[planned.memory_size])
         rows.append(_row(run, status, selected, selection, planned, scores))
-        is_unseen = planned.length > run.config.training.max_length
-        given_up = is_unseen and scores.score < LOWEST_SCORE
+        if planned.memory_size == GROWING and planned.length > run.config.training.max_length:
+            given_up = scores.score < LOWEST_SCORE
     if progress is not None:
         progress(done, total, plan[-1])
     table = pa.Table.from_pylist(rows, SCHEMA)
