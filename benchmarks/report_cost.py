@@ -21,9 +21,9 @@ from pathlib import Path
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from constrained_dnc import published
 from constrained_dnc.analysis.embeddings import phase_states, stored_at
 from constrained_dnc.analysis.state_space import embed
-from constrained_dnc.report import published
 from constrained_dnc.report.figures import wanted_embeddings
 from constrained_dnc.report.findings import Findings, find
 from constrained_dnc.report.page import build_report

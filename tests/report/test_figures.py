@@ -11,7 +11,8 @@ from matplotlib.patches import StepPatch
 from matplotlib.text import Text
 from PIL import Image
 
-from constrained_dnc.report import drawing, figures, published
+from constrained_dnc import published
+from constrained_dnc.report import drawing, figures
 from constrained_dnc.report.findings import Findings, find
 from constrained_dnc.report.page import collect
 from constrained_dnc.study import read_study

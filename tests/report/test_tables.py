@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from constrained_dnc import published
 from constrained_dnc.analysis.statistics import Correlation, PairTest, all_pairs
-from constrained_dnc.report import published, tables
+from constrained_dnc.report import tables
 from constrained_dnc.report.cells import Cell, Table, to_csv, to_latex
 from constrained_dnc.report.findings import Longest, find
 from constrained_dnc.report.lengths import max_length_table, max_lengths

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from constrained_dnc import published
 from constrained_dnc.approaches import APPROACHES
 from constrained_dnc.errors import BadSetting, RunProblem
-from constrained_dnc.report import published
 from constrained_dnc.study import query, read_study, write_results
 from constrained_dnc.sweep import plan as plan_module
 from constrained_dnc.sweep.plan import Plan, make_request, open_study, results_name

@@ -11,7 +11,8 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy import stats
 
-THRESHOLD = 0.95
+from constrained_dnc.published import THRESHOLD, Description
+
 SIGNIFICANCE = 0.05
 PAPER_TRIALS = 10
 PAPER_INSTANCES = 40  # of four approaches with a state
@@ -84,16 +85,6 @@ def training_score(
     first, last = training_lengths
     chosen = scores[:, (lengths >= first) & (lengths <= last)]
     return float(np.median([_mean(trial) for trial in chosen]))
-
-
-@dataclass(frozen=True)
-class Description:
-    """What the paper's tables say about the average scores of the trials of an approach."""
-
-    median: float
-    max: float
-    mean: float
-    sd: float
 
 
 def describe(values: Float[np.ndarray, "trials"]) -> Description:

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from constrained_dnc.analysis.statistics import THRESHOLD
+from constrained_dnc import published
 from constrained_dnc.explorer import figures
 from constrained_dnc.explorer.attempts import LONGEST, MOST_SLOTS, Attempt, arrays, state_paths
 from constrained_dnc.explorer.models import Model
-from constrained_dnc.report import published
+from constrained_dnc.published import THRESHOLD
 
 NEEDED = ("write_weights", "read_weights", "usage", "precedence", "memory")
 """What the browser follows slots and builds the two matrices from, step by step."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from constrained_dnc.analysis.statistics import THRESHOLD
+from constrained_dnc.published import THRESHOLD
 from constrained_dnc.report.drawing import colour, dash
 from constrained_dnc.report.findings import MEMORIES, Findings
 from constrained_dnc.report.wording import file_name

@@ -22,8 +22,8 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, NullLocator, ScalarFormatter
 from PIL import Image
 
-from constrained_dnc.analysis.statistics import THRESHOLD
-from constrained_dnc.report import published
+from constrained_dnc import published
+from constrained_dnc.published import THRESHOLD
 from constrained_dnc.report.wording import label
 from constrained_dnc.study import Curves
 from constrained_dnc.training.files import write_atomically

@@ -14,10 +14,10 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from constrained_dnc import published
 from constrained_dnc.analysis.embeddings import PHASES, embedding
 from constrained_dnc.analysis.memory_modes import BINS
 from constrained_dnc.analysis.state_space import DIMENSIONS
-from constrained_dnc.report import published
 from constrained_dnc.report.drawing import (
     COLOURS,
     PHASE_COLOURS,

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Float
 
+from constrained_dnc import published
 from constrained_dnc.analysis import statistics
-from constrained_dnc.report import published
 from constrained_dnc.report.wording import span, thousands
 from constrained_dnc.study import Curves, Memory, Study
 

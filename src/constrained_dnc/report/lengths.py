@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from math import isnan
 
+from constrained_dnc import published
 from constrained_dnc.analysis import statistics
-from constrained_dnc.report import published
 from constrained_dnc.report.cells import Cell, Table, difference, largest, worded
 from constrained_dnc.report.findings import Findings, Key, Longest
 from constrained_dnc.report.wording import listed, rounded, span
@@ -69,7 +69,7 @@ def _caption(
     of_paper = "of the paper's approaches " if set(approaches) - set(published.APPROACHES) else ""
     return (
         f"The longest input whose median score over trials is at least "
-        f"{rounded(100 * statistics.THRESHOLD, 0)} %, with its 95 % bootstrap interval over "
+        f"{rounded(100 * published.THRESHOLD, 0)} %, with its 95 % bootstrap interval over "
         f"trials{seen}. Factor: the longest of {listed(statistics.CONSTRAINED)} over that "
         f"{against} (stateful). The longest {of_paper}are bold."
     )

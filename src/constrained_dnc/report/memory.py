@@ -9,9 +9,9 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from constrained_dnc import published
 from constrained_dnc.analysis import statistics
 from constrained_dnc.config import EvaluationConfig, parse_lengths
-from constrained_dnc.report import published
 from constrained_dnc.report.cells import Cell, Table, difference, worded
 from constrained_dnc.report.drawing import (
     MEMORY_COLOURS,

@@ -11,14 +11,14 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from plotly.offline import get_plotlyjs
 
+from constrained_dnc import published
 from constrained_dnc.analysis.embeddings import embed_all
-from constrained_dnc.analysis.statistics import THRESHOLD
+from constrained_dnc.published import THRESHOLD
 from constrained_dnc.report import (
     charts,
     figures,
     growth,
     memory,
-    published,
     selection,
     summary,
     tables,

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from constrained_dnc import published
 from constrained_dnc.analysis import statistics
-from constrained_dnc.report import published
 from constrained_dnc.report.cells import Cell, Table, difference, worded
 from constrained_dnc.report.drawing import Drawing
 from constrained_dnc.report.findings import Findings

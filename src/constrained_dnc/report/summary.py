@@ -10,9 +10,10 @@ from rich.console import Group
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from constrained_dnc import published
 from constrained_dnc.config import PRESETS
 from constrained_dnc.errors import printable
-from constrained_dnc.report import lengths, published, selection
+from constrained_dnc.report import lengths, selection
 from constrained_dnc.report.cells import Cell
 from constrained_dnc.report.findings import Findings, find
 from constrained_dnc.report.wording import DASH, listed, plural, span, thousands

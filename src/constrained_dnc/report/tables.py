@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from jaxtyping import Float
 
+from constrained_dnc import published
 from constrained_dnc.analysis import statistics
 from constrained_dnc.analysis.state_space import DIMENSIONS
-from constrained_dnc.report import published
 from constrained_dnc.report.cells import Cell, Table, difference, largest, worded
 from constrained_dnc.report.findings import Findings, Key
 from constrained_dnc.report.lengths import max_lengths
@@ -93,7 +93,7 @@ def average_table(
     )
 
 
-def _percents(described: Mapping[str, statistics.Description], statistic: str) -> dict[str, float]:
+def _percents(described: Mapping[str, published.Description], statistic: str) -> dict[str, float]:
     return {name: 100 * float(getattr(told, statistic)) for name, told in described.items()}
 
 

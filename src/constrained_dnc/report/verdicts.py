@@ -8,11 +8,11 @@ from math import isnan
 
 import numpy as np
 
+from constrained_dnc import published
 from constrained_dnc.analysis import statistics
-from constrained_dnc.analysis.statistics import PAPER_INSTANCES, SIGNIFICANCE, THRESHOLD
-from constrained_dnc.report import published
+from constrained_dnc.analysis.statistics import PAPER_INSTANCES, SIGNIFICANCE
+from constrained_dnc.published import LONGEST_IN_TRAINING, THRESHOLD, Claim, Side
 from constrained_dnc.report.findings import Findings
-from constrained_dnc.report.published import LONGEST_IN_TRAINING, Claim, Side
 from constrained_dnc.report.wording import (
     DASH,
     Number,

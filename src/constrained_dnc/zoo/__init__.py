@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from constrained_dnc.errors import BadSetting, RunProblem
+from constrained_dnc.published import THRESHOLD
 
 PREFIX = "zoo:"
 MODELS = Path(__file__).parent / "models"
@@ -61,7 +62,7 @@ class Pretrained:
         scores = self.scores(memory, selection)
         if not scores:
             return None
-        return max((length for length, score in scores.items() if score >= 0.95), default=0)
+        return max((length for length, score in scores.items() if score >= THRESHOLD), default=0)
 
 
 def pretrained() -> dict[str, Pretrained]:

@@ -4,9 +4,9 @@ from itertools import product
 
 import pytest
 
+from constrained_dnc import published
 from constrained_dnc.analysis.statistics import all_pairs
-from constrained_dnc.report import published
-from constrained_dnc.report.published import Claim, Side
+from constrained_dnc.published import Claim, Side
 from constrained_dnc.report.verdicts import compare, weigh
 
 KEYS = set(product(published.TASKS, published.APPROACHES))

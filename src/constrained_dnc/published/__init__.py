@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
-from constrained_dnc.analysis.statistics import Description
-
 TASKS = ("sort", "copy", "differentiation", "shift", "add", "logic", "search")
 APPROACHES = ("stateful-baseline", "stateless-baseline", "compr", "reg", "compr+reg")
 STATEFUL = ("stateful-baseline", "compr", "reg", "compr+reg")  # pooled over in Kendall's tau
@@ -18,6 +16,7 @@ SUPPLEMENT_C = ("peephole", *VANILLA)
 USED_SLOTS = ("compr+reg+used", "stateful-baseline+used")  # ours: neither the paper's nor C's
 ENCODING_ONLY = ("search", "logic")  # tasks whose decoding phase the paper leaves out of t-SNE
 ITERATIONS = 300_000
+THRESHOLD = 0.95  # of the score, for a length to count as mastered
 TRIALS = 10
 TRAINING_LENGTHS = (5, 15)
 UNSEEN_LENGTH = 30
@@ -48,6 +47,16 @@ BOLD_MEDIANS = {
         "search": "stateful-baseline",
     },
 }
+
+
+@dataclass(frozen=True)
+class Description:
+    """What the paper's tables say about the average scores of the trials of an approach."""
+
+    median: float
+    max: float
+    mean: float
+    sd: float
 
 
 @cache
@@ -93,7 +102,7 @@ def explained_variances() -> dict[str, float]:
 
 def _rows(table: str, extended: bool) -> list[dict[str, str]]:
     name = f"{table}_extended_memory.csv" if extended else f"{table}.csv"
-    text = resources.files(__package__).joinpath("published_values", name).read_text("utf-8")
+    text = resources.files(__package__).joinpath("values", name).read_text("utf-8")
     return list(csv.DictReader(text.splitlines()))
 
 
