@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 
-from constrained_dnc.training.files import read_json
+from constrained_dnc.files import read_json
 
 
 def start(study: Path, *options: str) -> subprocess.Popen:

@@ -5,9 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from constrained_dnc.config import Config, EvaluationConfig, TrainingConfig, make_config
+from constrained_dnc.files import read_tensors
 from constrained_dnc.model.config import ModelConfig
 from constrained_dnc.training.checkpoint import NAMES
-from constrained_dnc.training.files import read_tensors
 from constrained_dnc.training.run import SELECTED
 
 TINY_MODEL = ModelConfig(memory_size=4, word_size=3, num_reads=1, hidden_size=6)

@@ -16,8 +16,7 @@ from jaxtyping import Float, Int
 
 from constrained_dnc.errors import BadSetting, RunProblem
 from constrained_dnc.evaluation.lengths import SCHEMA
-from constrained_dnc.evaluation.storage import read_arrays, read_table, write_table
-from constrained_dnc.training.files import (
+from constrained_dnc.files import (
     Fields,
     is_count,
     make_folder,
@@ -25,6 +24,7 @@ from constrained_dnc.training.files import (
     read_json_list,
     require_fields,
 )
+from constrained_dnc.storage import read_arrays, read_table, write_table
 
 STUDY, FAILURES = "study.json", "failures.json"
 

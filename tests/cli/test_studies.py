@@ -11,9 +11,9 @@ import pytest
 from constrained_dnc.cli import main, studies
 from constrained_dnc.cli.studies import _foretell, estimate_seconds
 from constrained_dnc.config import make_config
+from constrained_dnc.files import locked
 from constrained_dnc.sweep import executors
 from constrained_dnc.sweep.plan import make_request, open_study
-from constrained_dnc.training.files import locked
 from constrained_dnc.training.loop import train
 from smoke_studies import finish, owners, start, wait_for
 from synthetic import Request, write_study

@@ -7,8 +7,8 @@ from rich.console import Console
 
 from constrained_dnc.cli import speed
 from constrained_dnc.cli.watching import SweepWatcher
+from constrained_dnc.files import write_json
 from constrained_dnc.sweep.plan import make_request, open_study
-from constrained_dnc.training.files import write_json
 from tiny_runs import STATUS
 
 

@@ -20,11 +20,11 @@ import psutil
 import pytest
 
 from constrained_dnc.errors import BadSetting, RunProblem
+from constrained_dnc.files import read_json
 from constrained_dnc.sweep import executors
 from constrained_dnc.sweep.executors import connected, execute
 from constrained_dnc.sweep.plan import make_request, open_study
 from constrained_dnc.sweep.trial import Outcome
-from constrained_dnc.training.files import read_json
 from smoke_studies import finish, is_training, owners, results, start, wait_for
 
 

@@ -7,10 +7,10 @@ import pytest
 from constrained_dnc.approaches import APPROACHES, Approach, Regularisation
 from constrained_dnc.config import PRESETS
 from constrained_dnc.errors import BadSetting
+from constrained_dnc.files import read_json
 from constrained_dnc.study import read_study
 from constrained_dnc.sweep.approaches import find_approaches
 from constrained_dnc.sweep.plan import make_request, open_study
-from constrained_dnc.training.files import read_json
 
 APPROACHES_FILE = """
 from constrained_dnc import Approach, Regularisation

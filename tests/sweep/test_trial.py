@@ -17,10 +17,10 @@ import pytest
 
 from constrained_dnc.config import lengthened
 from constrained_dnc.evaluation.lengths import evaluated, table_file
+from constrained_dnc.files import is_locked, locked
 from constrained_dnc.study import read_study
 from constrained_dnc.sweep.plan import Plan, make_request, open_study, results_name
 from constrained_dnc.sweep.trial import run_trial
-from constrained_dnc.training.files import is_locked, locked
 from constrained_dnc.training.loop import train
 from constrained_dnc.training.observer import Observer
 from constrained_dnc.training.run import load_run

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from constrained_dnc.errors import RunProblem
+from constrained_dnc.files import read_tensors, write_tensors
 from constrained_dnc.training.checkpoint import NAMES, Checkpoints, Progress
-from constrained_dnc.training.files import read_tensors, write_tensors
 from constrained_dnc.training.selection import RULES, new_selections
 from tiny_runs import tiny_config
 

@@ -7,7 +7,7 @@ import optax
 import pytest
 
 from constrained_dnc.config import TrainingConfig
-from constrained_dnc.training.files import read_tensors
+from constrained_dnc.files import read_tensors
 from constrained_dnc.training.guard import guarded_update, keep_offender
 from constrained_dnc.training.loop import make_optimiser
 

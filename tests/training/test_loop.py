@@ -18,10 +18,10 @@ import pytest
 
 from constrained_dnc.approaches import get_approach
 from constrained_dnc.errors import BadSetting, RunProblem
+from constrained_dnc.files import read_tensors
 from constrained_dnc.model.backend import PureBackend, choose_backend
 from constrained_dnc.tasks.registry import get_task
 from constrained_dnc.training import loop
-from constrained_dnc.training.files import read_tensors
 from constrained_dnc.training.loop import train
 from constrained_dnc.training.observer import Observer
 from constrained_dnc.training.replay import replay

@@ -15,7 +15,7 @@ from constrained_dnc.cli import main
 from constrained_dnc.config import Config, located, make_config
 from constrained_dnc.errors import BadSetting, RunProblem
 from constrained_dnc.evaluation.lengths import evaluate, predict
-from constrained_dnc.training.files import read_json
+from constrained_dnc.files import read_json
 from constrained_dnc.training.loop import train
 from constrained_dnc.training.replay import replay
 from constrained_dnc.training.run import load_run

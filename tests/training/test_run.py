@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from constrained_dnc.errors import BadSetting, RunProblem
 from constrained_dnc.evaluation.lengths import predict
-from constrained_dnc.training.files import write_json
+from constrained_dnc.files import write_json
 from constrained_dnc.training.loop import train
 from constrained_dnc.training.run import initial_model, load_run, write_config, write_selected
 from tiny_runs import STATUS, fingerprint, tiny_config

@@ -19,9 +19,9 @@ from jaxtyping import Float, Float32
 
 from constrained_dnc.analysis.state_space import embed, split_phases
 from constrained_dnc.errors import RunProblem
-from constrained_dnc.evaluation.storage import read_array, write_array
+from constrained_dnc.files import make_folder
+from constrained_dnc.storage import read_array, write_array
 from constrained_dnc.study import Study
-from constrained_dnc.training.files import make_folder
 
 PHASES = ("encoding", "decoding")
 FEWEST_STATES = 4  # of one phase; a path of fewer is not a picture

@@ -16,9 +16,9 @@ import tyro
 from constrained_dnc import zoo
 from constrained_dnc.cli.parsing import parse
 from constrained_dnc.errors import BadSetting
+from constrained_dnc.files import write_atomically
 from constrained_dnc.model.config import MemorySize
 from constrained_dnc.training.compilation import use_compilation_cache
-from constrained_dnc.training.files import write_atomically
 from constrained_dnc.training.run import CONFIG, open_run
 
 ACCEPTED = f"a run directory, with a {CONFIG}, a folder of them, or zoo:TASK/APPROACH"

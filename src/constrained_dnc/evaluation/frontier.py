@@ -15,10 +15,10 @@ from constrained_dnc.config import parse_lengths
 from constrained_dnc.errors import BadSetting
 from constrained_dnc.evaluation.lengths import Planned, evaluate
 from constrained_dnc.evaluation.memories import EXTENSION
-from constrained_dnc.evaluation.storage import write_table
+from constrained_dnc.files import make_folder, write_atomically
 from constrained_dnc.model.config import GROWING, MemorySize
 from constrained_dnc.published import THRESHOLD
-from constrained_dnc.training.files import make_folder, write_atomically
+from constrained_dnc.storage import write_table
 from constrained_dnc.training.run import Run
 
 mpl.use("Agg")

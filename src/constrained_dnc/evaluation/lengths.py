@@ -19,14 +19,14 @@ from constrained_dnc.evaluation.memories import (
     source_of,
 )
 from constrained_dnc.evaluation.scores import MeanScores, mean_scores
-from constrained_dnc.evaluation.storage import read_table, write_table
+from constrained_dnc.files import make_folder
 from constrained_dnc.model.backend import AbstractBackend, Choice, choose_backend
 from constrained_dnc.model.config import GROWING, MemorySize
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.model.growing import Growing
+from constrained_dnc.storage import read_table, write_table
 from constrained_dnc.tasks.reading import read_problems
 from constrained_dnc.tasks.task import AbstractTask, Answer, Problem
-from constrained_dnc.training.files import make_folder
 from constrained_dnc.training.run import Rule, Run, Selected, Status, load_run
 from constrained_dnc.training.streams import evaluation_batch
 

@@ -10,12 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from constrained_dnc.errors import BadSetting, RunProblem, require_whole
+from constrained_dnc.files import read_json, write_json
 from constrained_dnc.model.config import GROWING, MemorySize
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.model.growing import Growing
 from constrained_dnc.shapes import Array, Float
 from constrained_dnc.tasks.task import Batch
-from constrained_dnc.training.files import read_json, write_json
 from constrained_dnc.training.run import Rule, Run
 from constrained_dnc.training.streams import evaluation_batch
 

@@ -13,10 +13,10 @@ from pyarrow import ArrowException
 from constrained_dnc import zoo
 from constrained_dnc.config import Config
 from constrained_dnc.errors import RunProblem
+from constrained_dnc.files import read_tensors
 from constrained_dnc.model.config import GROWING
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.tasks.task import AbstractTask
-from constrained_dnc.training.files import read_tensors
 from constrained_dnc.training.run import SELECTED, STATUS, Run, Status, load_run
 
 MEMORIES = ("trained", "extended", "growing")

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from math import isnan
 from pathlib import Path
 
+from constrained_dnc.files import write_atomically
 from constrained_dnc.report.wording import DASH, MINUS, Number, rounded, signed
-from constrained_dnc.training.files import write_atomically
 
 LATEX = {letter: "\\" + letter for letter in "&%$#_{}"} | {
     "\\": r"\textbackslash{}",

@@ -23,10 +23,10 @@ from matplotlib.ticker import FixedLocator, NullLocator, ScalarFormatter
 from PIL import Image
 
 from constrained_dnc import published
+from constrained_dnc.files import write_atomically
 from constrained_dnc.published import THRESHOLD
 from constrained_dnc.report.wording import label
 from constrained_dnc.study import Curves
-from constrained_dnc.training.files import write_atomically
 
 # Okabe and Ito's colours, told apart with any colour vision and on white as on black.
 COLOURS = {

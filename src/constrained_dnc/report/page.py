@@ -13,6 +13,7 @@ from plotly.offline import get_plotlyjs
 
 from constrained_dnc import published
 from constrained_dnc.analysis.embeddings import embed_all
+from constrained_dnc.files import write_atomically
 from constrained_dnc.published import THRESHOLD
 from constrained_dnc.report import (
     charts,
@@ -30,7 +31,6 @@ from constrained_dnc.report.summary import budget_warning, terminal_table
 from constrained_dnc.report.verdicts import Verdict, judge_all
 from constrained_dnc.report.wording import DASH, plural, rounded, span
 from constrained_dnc.study import Study, read_study
-from constrained_dnc.training.files import write_atomically
 
 __all__ = ["build_report", "compose", "terminal_table"]
 

@@ -25,13 +25,7 @@ from constrained_dnc.errors import (
 )
 from constrained_dnc.evaluation.lengths import SCHEMA
 from constrained_dnc.evaluation.memories import EXTENSION
-from constrained_dnc.evaluation.storage import read_arrays, read_table
-from constrained_dnc.model.config import ModelConfig
-from constrained_dnc.plugins import fingerprints
-from constrained_dnc.study import FAILURES, STUDY, is_names, read_request
-from constrained_dnc.sweep.approaches import find_approaches
-from constrained_dnc.tasks.registry import BUILT_IN, get_task
-from constrained_dnc.training.files import (
+from constrained_dnc.files import (
     Fields,
     is_count,
     make_folder,
@@ -42,6 +36,12 @@ from constrained_dnc.training.files import (
     write_atomically,
     write_json,
 )
+from constrained_dnc.model.config import ModelConfig
+from constrained_dnc.plugins import fingerprints
+from constrained_dnc.storage import read_arrays, read_table
+from constrained_dnc.study import FAILURES, STUDY, is_names, read_request
+from constrained_dnc.sweep.approaches import find_approaches
+from constrained_dnc.tasks.registry import BUILT_IN, get_task
 from constrained_dnc.training.observer import logger
 from constrained_dnc.training.run import Rule, surroundings
 

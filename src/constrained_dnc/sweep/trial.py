@@ -13,16 +13,16 @@ import numpy as np
 import pyarrow as pa
 
 from constrained_dnc.analysis.embeddings import PHASES, embed_run
+from constrained_dnc.analysis.internals import analyse_run
 from constrained_dnc.config import Config, lengthened
-from constrained_dnc.evaluation.internals import analyse_run
 from constrained_dnc.evaluation.lengths import evaluated
 from constrained_dnc.evaluation.memories import EXTENSION
+from constrained_dnc.files import locked, make_folder, write_atomically
 from constrained_dnc.model.config import GROWING, MemorySize
 from constrained_dnc.plugins import carry
 from constrained_dnc.study import read_study, write_results
 from constrained_dnc.sweep.plan import ANALYSIS, EVALUATED, RUNS, Plan, results_name
 from constrained_dnc.training.compilation import use_compilation_cache
-from constrained_dnc.training.files import locked, make_folder, write_atomically
 from constrained_dnc.training.loop import train
 from constrained_dnc.training.run import CONFIG, SELECTED, Run, open_run
 

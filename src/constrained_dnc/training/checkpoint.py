@@ -16,7 +16,8 @@ from typing import Any, TypeAlias
 
 from constrained_dnc.config import Config, differing
 from constrained_dnc.errors import RunProblem
-from constrained_dnc.training.files import fill_leaves, name_leaves, read_tensors, write_tensors
+from constrained_dnc.files import read_tensors, write_tensors
+from constrained_dnc.training.leaves import fill_leaves, name_leaves
 from constrained_dnc.training.selection import CalmSelection, Selection, stored_selections
 
 NAMES = ("checkpoint-a.safetensors", "checkpoint-b.safetensors")

@@ -10,7 +10,8 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from constrained_dnc.training.files import make_folder, name_leaves, write_tensors
+from constrained_dnc.files import make_folder, write_tensors
+from constrained_dnc.training.leaves import name_leaves
 
 MAX_SKIPPED_IN_A_ROW = 100
 """After that many the run has diverged."""

@@ -19,10 +19,7 @@ import optax
 from constrained_dnc.config import Config, TrainingConfig, differences, lengthened, located
 from constrained_dnc.cores import MAX_THREADS, available_cores
 from constrained_dnc.errors import BadSetting, RunProblem, require_whole
-from constrained_dnc.model.backend import AbstractBackend, Choice, choose_backend
-from constrained_dnc.tasks.registry import get_task
-from constrained_dnc.training.checkpoint import Checkpoints, Progress
-from constrained_dnc.training.files import (
+from constrained_dnc.files import (
     locked,
     make_folder,
     read_json,
@@ -30,6 +27,9 @@ from constrained_dnc.training.files import (
     remove_unfinished,
     write_json,
 )
+from constrained_dnc.model.backend import AbstractBackend, Choice, choose_backend
+from constrained_dnc.tasks.registry import get_task
+from constrained_dnc.training.checkpoint import Checkpoints, Progress
 from constrained_dnc.training.guard import (
     MAX_KEPT,
     MAX_SKIPPED_IN_A_ROW,

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Float
 
 from constrained_dnc.errors import RunProblem
-from constrained_dnc.training.files import open_in_place, reason_of
+from constrained_dnc.files import open_in_place, reason_of
 
 MAX_SHOWN = 5
 """Of the damaged lines."""

@@ -17,10 +17,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from constrained_dnc.errors import BadSetting
+from constrained_dnc.files import read_tensors
 from constrained_dnc.model.dnc import DNC, DNCState, Internals
 from constrained_dnc.model.losses import total_loss
 from constrained_dnc.tasks.task import Batch
-from constrained_dnc.training.files import read_tensors
 from constrained_dnc.training.run import NONFINITE, Run, load_model, load_run
 from constrained_dnc.training.streams import training_batch
 

@@ -26,19 +26,10 @@ from constrained_dnc.errors import (
     one_of,
     require_whole,
 )
-from constrained_dnc.model import fused
-from constrained_dnc.model.build import build_dnc
-from constrained_dnc.model.dnc import DNC
-from constrained_dnc.plugins import fingerprints
-from constrained_dnc.tasks.registry import get_task
-from constrained_dnc.tasks.task import AbstractTask
-from constrained_dnc.training.checkpoint import different_fields, newest_values
-from constrained_dnc.training.files import (
+from constrained_dnc.files import (
     Fields,
-    fill_leaves,
     is_count,
     is_locked,
-    name_leaves,
     read_file,
     read_json,
     read_tensors,
@@ -46,6 +37,14 @@ from constrained_dnc.training.files import (
     write_json,
     write_tensors,
 )
+from constrained_dnc.model import fused
+from constrained_dnc.model.build import build_dnc
+from constrained_dnc.model.dnc import DNC
+from constrained_dnc.plugins import fingerprints
+from constrained_dnc.tasks.registry import get_task
+from constrained_dnc.tasks.task import AbstractTask
+from constrained_dnc.training.checkpoint import different_fields, newest_values
+from constrained_dnc.training.leaves import fill_leaves, name_leaves
 from constrained_dnc.training.metrics import parse_lines, warn_of_damage
 from constrained_dnc.training.observer import logger
 from constrained_dnc.training.selection import RULES

@@ -15,12 +15,10 @@ import pytest
 import safetensors.numpy
 
 from constrained_dnc.errors import BadSetting, RunProblem
-from constrained_dnc.training.files import (
-    fill_leaves,
+from constrained_dnc.files import (
     is_locked,
     locked,
     make_folder,
-    name_leaves,
     read_json,
     read_tensors,
     remove_unfinished,
@@ -28,6 +26,7 @@ from constrained_dnc.training.files import (
     write_json,
     write_tensors,
 )
+from constrained_dnc.training.leaves import fill_leaves, name_leaves
 
 TENSORS = {
     "a": np.arange(6, dtype=np.float32).reshape(2, 3),
@@ -300,3 +299,47 @@ def test_strange_metadata_is_refused(tmp_path, metadata):
     (tmp_path / "t").write_bytes(safetensors.numpy.save({}, metadata))
     with pytest.raises(RunProblem, match="cannot be read"):
         read_tensors(tmp_path / "t")
+
+
+WITHOUT_LOCKS = """
+import os
+import pkgutil
+import sys
+flags = {name: getattr(os, name) for name in ("O_NONBLOCK", "O_NOFOLLOW", "O_CLOEXEC")}
+sys.modules["fcntl"] = None  # as on Windows
+for name in flags:
+    delattr(os, name)
+import constrained_dnc.files
+for name, flag in flags.items():  # other libraries have their own ways there, not here
+    setattr(os, name, flag)
+del sys.modules["fcntl"]
+
+from pathlib import Path
+import constrained_dnc
+for module in pkgutil.walk_packages(constrained_dnc.__path__, "constrained_dnc."):
+    if not module.name.endswith("__main__"):
+        __import__(module.name)
+
+from constrained_dnc.cli import main
+from constrained_dnc.files import is_locked, read_json, remove_unfinished, write_json
+folder = Path(sys.argv[1])
+write_json(folder / "a.json", {"a": 1})
+write_json(folder / "a.json", {"a": 2})
+remove_unfinished(folder)
+assert read_json(folder / "a.json") == {"a": 2}
+assert not is_locked(folder / "lock")
+assert main(["predict", "zoo:sort/compr+reg", "3 1 4"]) == 0
+sys.exit(main(["train", "copy", "--preset", "smoke", "--run-dir", str(folder / "run")]))
+"""
+
+
+def test_without_locks_everything_is_imported_and_training_is_refused(tmp_path):
+    command = [sys.executable, "-c", WITHOUT_LOCKS, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.stderr.splitlines() == [
+        "cdnc: training and studies need file locks, which this system does not have: "
+        "they run on Linux, macOS and WSL"
+    ]
+    assert (done.returncode, done.stdout.splitlines()[-1:]) == (1, ["model    1 3 4"])
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.json", "run"]
+    assert list((tmp_path / "run").iterdir()) == []

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from jaxtyping import Shaped
 
 from constrained_dnc.errors import RunProblem
-from constrained_dnc.training.files import read_file, write_atomically
+from constrained_dnc.files import read_file, write_atomically
 
 CHECKSUM = b"constrained_dnc_checksum"
 MARK = b"\nsha256 "

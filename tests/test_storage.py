@@ -7,7 +7,7 @@ import pytest
 
 from constrained_dnc.errors import RunProblem
 from constrained_dnc.evaluation.lengths import SCHEMA
-from constrained_dnc.evaluation.storage import (
+from constrained_dnc.storage import (
     read_array,
     read_arrays,
     read_table,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import hashlib
 import json
 import os
@@ -17,13 +16,22 @@ from io import BufferedWriter, FileIO
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import jax
 import numpy as np
 import safetensors
 import safetensors.numpy
 from jaxtyping import Shaped
 
 from constrained_dnc.errors import LARGEST_SIZE, BadSetting, RunProblem
+
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    NO_LOCKS: str | None = (
+        "training and studies need file locks, which this system does not have: "
+        "they run on Linux, macOS and WSL"
+    )
+else:
+    NO_LOCKS = None
 
 Fields: TypeAlias = Mapping[str, Callable[[Any], bool]]  # which values a field can have
 Tensors: TypeAlias = Mapping[str, Shaped[np.ndarray, "..."]]
@@ -57,6 +65,8 @@ def write_atomically(path: Path, content: bytes) -> None:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
+                if NO_LOCKS:
+                    file.close()  # Windows renames no open file
                 os.replace(unfinished, path)
             except BaseException:
                 unfinished.unlink(missing_ok=True)
@@ -71,6 +81,8 @@ def _new_file(path: Path) -> BufferedWriter:
     while True:
         unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}.unfinished")
         file = open(unfinished, "xb")  # noqa: SIM115 - closed by the caller
+        if NO_LOCKS:
+            return file
         fcntl.flock(file, fcntl.LOCK_EX)
         if os.fstat(file.fileno()).st_nlink:
             return file
@@ -79,6 +91,8 @@ def _new_file(path: Path) -> BufferedWriter:
 
 def remove_unfinished(folder: Path) -> None:
     """Remove what processes that died while writing left behind."""
+    if NO_LOCKS:
+        return  # nothing says whether they died
     for path in folder.glob(".*.unfinished"):
         with suppress(OSError), open(path, "rb", opener=_open_regular) as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -87,6 +101,8 @@ def remove_unfinished(folder: Path) -> None:
 
 def sync_folder(folder: Path) -> None:
     """Bring the names in a folder to the disk."""
+    if os.name == "nt":
+        return  # it opens no folders
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -104,13 +120,22 @@ def read_file(path: Path) -> bytes:
 
 
 def _open_to_read(path: str, flags: int) -> int:
-    return _require_regular(os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC))
+    return _require_regular(os.open(path, flags | _WITHOUT_WAITING))
 
 
 def _open_regular(path: str, flags: int) -> int:
     """For files that are changed in place: not through a symbolic link."""
-    flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    flags |= _WITHOUT_WAITING | _NOT_THROUGH_LINKS
     return _require_regular(os.open(path, flags, 0o666))
+
+
+def _flag(name: str) -> int:
+    """A flag of `os.open`, nothing where the system does not know it."""
+    return int(getattr(os, name, 0))
+
+
+_WITHOUT_WAITING = _flag("O_NONBLOCK") | _flag("O_CLOEXEC") | _flag("O_BINARY")
+_NOT_THROUGH_LINKS = _flag("O_NOFOLLOW")
 
 
 def _require_regular(descriptor: int) -> int:
@@ -212,31 +237,11 @@ def _checksum(tensors: Tensors, about: Any) -> str:
     return digest.hexdigest()
 
 
-def name_leaves(tree: Any, prefix: str) -> dict[str, Shaped[np.ndarray, "..."]]:
-    """The arrays of a tree by the path to each."""
-    return {name: np.asarray(leaf) for name, leaf in _named_leaves(tree, prefix)}
-
-
-def fill_leaves(like: Any, tensors: Tensors, prefix: str) -> Any:
-    """A tree of the kind of `like` with the arrays that `name_leaves` named."""
-    leaves = []
-    for name, leaf in _named_leaves(like, prefix):
-        found = tensors.get(name)
-        if found is None or (found.shape, found.dtype) != (leaf.shape, leaf.dtype):
-            what = "missing" if found is None else f"{found.dtype} of shape {found.shape}"
-            raise RunProblem(f"{name} is {what}; needed: {leaf.dtype} of shape {leaf.shape}")
-        leaves.append(jax.numpy.asarray(found))
-    return jax.tree.unflatten(jax.tree.structure(like), leaves)
-
-
-def _named_leaves(tree: Any, prefix: str) -> Iterator[tuple[str, Any]]:
-    for path, leaf in jax.tree.leaves_with_path(tree):
-        yield f"{prefix}/{jax.tree_util.keystr(path, simple=True, separator='.')}", leaf
-
-
 @contextmanager
 def locked(path: Path, *, wait: bool = False) -> Iterator[None]:
     """Hold a lock while inside; the system lets go of it when the process dies."""
+    if NO_LOCKS:
+        raise RunProblem(NO_LOCKS)
     try:
         file = open_in_place(path)
     except OSError as error:
@@ -268,6 +273,8 @@ def _take_lock(file: FileIO, path: Path) -> None:
 
 def is_locked(path: Path) -> bool:
     """Whether a living process holds the lock."""
+    if NO_LOCKS:
+        return False
     try:
         with open(path, "rb", opener=_open_regular) as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

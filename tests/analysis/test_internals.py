@@ -6,8 +6,8 @@ import jax
 import numpy as np
 import pytest
 
+from constrained_dnc.analysis.internals import analyse_run
 from constrained_dnc.analysis.state_space import analyse_states
-from constrained_dnc.evaluation.internals import analyse_run
 from constrained_dnc.training.loop import train
 from constrained_dnc.training.streams import evaluation_batch
 from tiny_runs import tiny_config
