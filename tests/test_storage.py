@@ -6,7 +6,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from constrained_dnc.errors import RunProblem
-from constrained_dnc.evaluation.lengths import SCHEMA
 from constrained_dnc.storage import (
     read_array,
     read_arrays,
@@ -14,6 +13,7 @@ from constrained_dnc.storage import (
     write_array,
     write_table,
 )
+from constrained_dnc.study.disk import SCHEMA
 from synthetic import row
 
 ROWS = [row("sort", "reg", 0, length, 1 / length) for length in range(2, 30)]

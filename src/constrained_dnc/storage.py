@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -62,6 +63,13 @@ def read_arrays(path: Path) -> dict[str, Shaped[np.ndarray, "..."]]:
             return {name: arrays[name] for name in arrays.files}
     except Exception as error:  # of many kinds, as a damaged byte leads anywhere
         raise RunProblem(f"{path} cannot be read: {_first_line(error)}") from error
+
+
+def write_arrays(path: Path, arrays: Mapping[str, Shaped[np.ndarray, "..."]]) -> None:
+    """Store arrays by name as .npz."""
+    buffer = io.BytesIO()
+    np.savez(buffer, allow_pickle=False, **arrays)
+    write_atomically(path, buffer.getvalue())
 
 
 def write_array(path: Path, array: Shaped[np.ndarray, "..."]) -> None:

@@ -6,8 +6,9 @@ import pytest
 
 from constrained_dnc.errors import BadSetting, RunProblem
 from constrained_dnc.evaluation import lengths
-from constrained_dnc.evaluation.lengths import SCHEMA, evaluate, predict
+from constrained_dnc.evaluation.lengths import evaluate, predict
 from constrained_dnc.model.backend import PureBackend, choose_backend
+from constrained_dnc.study.disk import SCHEMA
 from constrained_dnc.tasks.registry import get_task
 from constrained_dnc.training.loop import train
 from constrained_dnc.training.run import load_run, write_config

@@ -13,8 +13,9 @@ from constrained_dnc import published
 from constrained_dnc.approaches import APPROACHES
 from constrained_dnc.errors import BadSetting, RunProblem
 from constrained_dnc.study import query, read_study, write_results
+from constrained_dnc.study.disk import results_name
 from constrained_dnc.sweep import plan as plan_module
-from constrained_dnc.sweep.plan import Plan, make_request, open_study, results_name
+from constrained_dnc.sweep.plan import Plan, make_request, open_study
 from synthetic import row
 
 SMOKE = make_request("smoke")
@@ -29,7 +30,8 @@ def mark_done(plan: Plan, config) -> None:
         for memory in ("trained", "extended", "growing")
         for length in (2, 3)
     ]
-    write_results(plan.folder, results_name(config), rows)
+    name = results_name(config.run_id, config.training.iterations)
+    write_results(plan.folder, name, rows)
 
 
 def test_the_papers_study_has_350_runs_and_covers_everything_before_it_repeats():
@@ -95,7 +97,7 @@ def test_results_that_lack_a_memory_are_to_be_completed(tmp_path):
     plan = open_study(tmp_path, SMOKE)
     first, _ = plan.configs
     mark_done(plan, first)
-    path = tmp_path / "results" / f"{results_name(first)}.parquet"
+    path = tmp_path / "results" / f"{results_name(first.run_id, first.training.iterations)}.parquet"
     table = pq.read_table(path)
     pq.write_table(table.slice(0, 4), path)  # without the growing one, as in the past
     assert not plan.is_done(first)

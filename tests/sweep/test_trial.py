@@ -19,7 +19,8 @@ from constrained_dnc.config import lengthened
 from constrained_dnc.evaluation.lengths import evaluated, table_file
 from constrained_dnc.files import is_locked, locked
 from constrained_dnc.study import read_study
-from constrained_dnc.sweep.plan import Plan, make_request, open_study, results_name
+from constrained_dnc.study.disk import results_name
+from constrained_dnc.sweep.plan import Plan, make_request, open_study
 from constrained_dnc.sweep.trial import run_trial
 from constrained_dnc.training.loop import train
 from constrained_dnc.training.observer import Observer
@@ -116,7 +117,11 @@ def bad_tasks(tmp_path):
 
 
 def rows_of(plan: Plan) -> list[dict]:
-    path = plan.folder / "results" / f"{results_name(plan.configs[0])}.parquet"
+    path = (
+        plan.folder
+        / "results"
+        / f"{results_name(plan.configs[0].run_id, plan.configs[0].training.iterations)}.parquet"
+    )
     return pq.read_table(path).to_pylist()
 
 

@@ -22,6 +22,7 @@ from constrained_dnc.errors import RunProblem
 from constrained_dnc.files import make_folder
 from constrained_dnc.storage import read_array, write_array
 from constrained_dnc.study import Study
+from constrained_dnc.study.disk import embedding_file
 
 PHASES = ("encoding", "decoding")
 FEWEST_STATES = 4  # of one phase; a path of fewer is not a picture
@@ -78,4 +79,4 @@ def stored_at(study: Study, states: Float[np.ndarray, "time batch dimensions"]) 
     """Where the embedding of these states is kept: same states, same library, same file."""
     digest = hashlib.sha256(f"{sklearn.__version__} {states.shape} {states.dtype}".encode())
     digest.update(np.ascontiguousarray(states).tobytes())
-    return study.path / "analysis" / "embeddings" / f"{digest.hexdigest()[:32]}.npy"
+    return embedding_file(study.path, digest.hexdigest()[:32])

@@ -70,8 +70,9 @@ def reproduce(arguments: list[str]) -> int:
     if asked.workers is not None:
         require_whole("workers", asked.workers, 1)
     from constrained_dnc.cli.watching import SweepWatcher  # noqa: PLC0415 - slow to import
+    from constrained_dnc.study.disk import ATTEMPTS  # noqa: PLC0415
     from constrained_dnc.sweep.executors import connected, execute  # noqa: PLC0415
-    from constrained_dnc.sweep.plan import ATTEMPTS, make_request, open_study  # noqa: PLC0415
+    from constrained_dnc.sweep.plan import make_request, open_study  # noqa: PLC0415
     from constrained_dnc.training.stopping import interrupts_raise  # noqa: PLC0415
 
     request = make_request(

@@ -16,7 +16,8 @@ from constrained_dnc.cli.progress import screen
 from constrained_dnc.cli.speed import RunningClock, Speed
 from constrained_dnc.config import Config
 from constrained_dnc.errors import RunProblem, printable
-from constrained_dnc.sweep.plan import MAX_ATTEMPTS, RUNS, Plan
+from constrained_dnc.study.disk import run_folder
+from constrained_dnc.sweep.plan import MAX_ATTEMPTS, Plan
 from constrained_dnc.training.run import read_status
 
 SECONDS_BETWEEN_LINES = 20.0
@@ -105,7 +106,7 @@ class SweepWatcher:
     def iteration(self, config: Config) -> int | None:
         """How far a run is by its last status; None before it has begun."""
         try:
-            return read_status(self.plan.folder / RUNS / config.run_id).iteration
+            return read_status(run_folder(self.plan.folder, config.run_id)).iteration
         except RunProblem:  # not there yet, or damaged: the run itself will say so
             return None
 

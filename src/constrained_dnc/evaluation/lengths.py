@@ -25,38 +25,14 @@ from constrained_dnc.model.config import GROWING, MemorySize
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.model.growing import Growing
 from constrained_dnc.storage import read_table, write_table
+from constrained_dnc.study.disk import SCHEMA
 from constrained_dnc.tasks.reading import read_problems
 from constrained_dnc.tasks.task import AbstractTask, Answer, Problem
 from constrained_dnc.training.run import Rule, Run, Selected, Status, load_run
 from constrained_dnc.training.streams import evaluation_batch
 
-SCHEMA = pa.schema(
-    [
-        ("run_id", pa.string()),
-        ("task", pa.string()),
-        ("approach", pa.string()),
-        ("seed", pa.int64()),
-        ("iteration", pa.int64()),  # of the selected parameters
-        ("selection", pa.string()),
-        ("length", pa.int64()),
-        ("memory_size", pa.int64()),
-        ("memory", pa.string()),  # trained, extended or given: where the memory size comes from
-        ("batches", pa.int64()),
-        ("batch_size", pa.int64()),
-        ("score_kind", pa.string()),
-        ("score", pa.float64()),
-        ("sequence_accuracy", pa.float64()),
-        ("recall", pa.float64()),
-        ("skipped_updates", pa.int64()),
-        ("iterations", pa.int64()),  # trained so far
-        ("status", pa.string()),
-    ]
-)
-
 LOWEST_SCORE = 0.5
 """Below it, a growing memory is not measured at longer inputs than that."""
-
-
 PROBLEMS_AT_ONCE = 64
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import itertools
-import json
 import shlex
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -17,38 +16,24 @@ import pyarrow.parquet as pq
 from constrained_dnc.approaches import APPROACHES, PAPER_APPROACHES, Approach
 from constrained_dnc.config import PRESETS, Config, EvaluationConfig, TrainingConfig, located
 from constrained_dnc.errors import (
-    LARGEST_SEED,
     BadSetting,
-    RunProblem,
     one_of,
     require_whole,
 )
-from constrained_dnc.evaluation.lengths import SCHEMA
 from constrained_dnc.evaluation.memories import EXTENSION
-from constrained_dnc.files import (
-    Fields,
-    is_count,
-    make_folder,
-    read_json,
-    read_json_list,
-    remove_unfinished,
-    require_fields,
-    write_atomically,
-    write_json,
-)
+from constrained_dnc.files import make_folder
 from constrained_dnc.model.config import ModelConfig
 from constrained_dnc.plugins import fingerprints
-from constrained_dnc.storage import read_arrays, read_table
-from constrained_dnc.study import FAILURES, STUDY, is_names, read_request
+from constrained_dnc.study import disk
+from constrained_dnc.study.disk import STUDY, Memory
 from constrained_dnc.sweep.approaches import find_approaches
 from constrained_dnc.tasks.registry import BUILT_IN, get_task
 from constrained_dnc.training.observer import logger
 from constrained_dnc.training.run import Rule, surroundings
 
-RUNS, RESULTS, ANALYSIS, ATTEMPTS, LOCKS = "runs", "results", "analysis", "attempts", "locks"
 MAX_ATTEMPTS = 3
 Parts: TypeAlias = tuple[ModelConfig, TrainingConfig, EvaluationConfig]
-EVALUATED: dict[Rule, tuple[str, ...]] = {
+EVALUATED: dict[Rule, tuple[Memory, ...]] = {
     "unseen": ("trained", "extended", "growing"),
     "score": ("trained", "extended", "growing"),
     "seen": ("trained",),
@@ -130,45 +115,40 @@ class Plan:
 
     def is_done(self, config: Config) -> bool:
         """Trained at least as long as asked for, evaluated and analysed."""
-        analysis = self.folder / ANALYSIS / f"{config.run_id}.npz"
         evaluated = self._evaluated_after(config.run_id)
-        return evaluated >= config.training.iterations and analysis.exists()
+        is_analysed = disk.analysis_file(self.folder, config.run_id).exists()
+        return evaluated >= config.training.iterations and is_analysed
 
     def _evaluated_after(self, run_id: str) -> int:
         """The most iterations that a run was asked for and then evaluated; 0 if it never was."""
-        files = (self.folder / RESULTS).glob(f"{run_id}-*.parquet")
-        numbers = {file.stem.removeprefix(f"{run_id}-"): file for file in files}
-        whole = (n for n, file in numbers.items() if n.isdecimal() and _has_all_memories(file))
-        return max(map(int, whole), default=0)
+        files = disk.results_of(self.folder, run_id)
+        return max((n for n, file in files.items() if _has_all_memories(file)), default=0)
 
     def lock(self, config: Config) -> Path:
         """Held by whoever has the run in hand."""
-        return self.folder / LOCKS / config.run_id
+        return disk.lock_file(self.folder, config.run_id)
 
     def attempts(self, config: Config) -> list[str]:
         """Why earlier attempts at a run failed."""
-        path = self._attempts_file(config)
-        reasons: list[str] = _read_attempts(path)["reasons"] if path.exists() else []
+        stored = disk.read_attempts(self.folder, config.run_id)
+        reasons: list[str] = stored["reasons"] if stored else []
         return reasons
 
     def add_attempt(self, config: Config, reason: str, trace: str = "") -> list[str]:
         """Remember that an attempt failed, with its traceback; the reasons of all so far."""
         reasons = [*self.attempts(config), reason]
-        path = self._attempts_file(config)
-        make_folder(path.parent)
-        about = {
+        attempts = {
             "run_id": config.run_id,
             "task": get_task(config.task).name,
             "approach": config.approach.name,
             "seed": config.seed,
             "iterations": config.training.iterations,
+            "reasons": reasons,
+            "last_traceback": trace.splitlines(),
         }
-        write_json(path, {**about, "reasons": reasons, "last_traceback": trace.splitlines()})
+        disk.write_attempts(self.folder, attempts)
         self.write_failures()
         return reasons
-
-    def _attempts_file(self, config: Config) -> Path:
-        return self.folder / ATTEMPTS / f"{config.run_id}.json"
 
     def to_do(self) -> list[Config]:
         """The runs that are neither done nor given up."""
@@ -181,14 +161,13 @@ class Plan:
     def write_failures(self) -> list[dict[str, Any]]:
         """Write down the runs that were given up, also by earlier sweeps, for the report."""
         failures = []
-        for path in sorted((self.folder / ATTEMPTS).glob("*.json")):
-            about = _read_attempts(path)
+        for about in disk.all_attempts(self.folder):
             reasons = about.pop("reasons")
             del about["last_traceback"]
-            is_done = self._evaluated_after(path.stem) >= about.pop("iterations")
+            is_done = self._evaluated_after(about["run_id"]) >= about.pop("iterations")
             if len(reasons) >= MAX_ATTEMPTS and not is_done:
                 failures.append({**about, "reason": reasons[-1], "attempts": len(reasons)})
-        write_atomically(self.folder / FAILURES, json.dumps(failures, indent=1).encode())
+        disk.write_failures(self.folder, failures)
         return failures
 
 
@@ -201,16 +180,10 @@ def _has_all_memories(path: Path) -> bool:
     return set(EVALUATED["unseen"]) <= set(memories)
 
 
-def results_name(config: Config) -> str:
-    """What the rows of a run are called; those of a shorter training keep a name of their own."""
-    return f"{config.run_id}-{config.training.iterations}"
-
-
 def open_study(folder: Path, request: Request, command: Sequence[str] = ()) -> Plan:
     """Create a study directory, or resume one, which may become larger and its runs longer."""
     configs = tuple(request.configs())
-    path = folder / STUDY
-    stored = read_request(folder) if path.exists() else {}
+    stored = disk.read_request(folder) if disk.is_study(folder) else {}
     settings = _settings(configs[0])
     own = _own_code(configs)
     if stored:
@@ -218,7 +191,8 @@ def open_study(folder: Path, request: Request, command: Sequence[str] = ()) -> P
     elif folder.is_dir() and any(folder.iterdir()):
         raise BadSetting("study", str(folder), f"a new or empty folder, or one with a {STUDY}")
     make_folder(folder, "study")
-    _set_damaged_aside(folder)
+    for sentence in disk.set_damaged_aside(folder):
+        logger.warning(sentence)
     memory_size = configs[0].model.memory_size
     asked = {
         "tasks": [get_task(task).name for task in request.tasks],
@@ -227,8 +201,8 @@ def open_study(folder: Path, request: Request, command: Sequence[str] = ()) -> P
         "iterations": request.iterations,
     }
     requests = [part for part in stored.get("requests", []) if part != asked] + [asked]
-    write_json(
-        path,
+    disk.write_request(
+        folder,
         {
             "preset": request.preset,
             "tasks": _union(part["tasks"] for part in requests),
@@ -246,44 +220,6 @@ def open_study(folder: Path, request: Request, command: Sequence[str] = ()) -> P
         },
     )
     return Plan(folder, configs)
-
-
-def _set_damaged_aside(folder: Path) -> None:
-    """Give damaged files of a study another name, so that they are made again."""
-    for part in (folder, *(folder / name for name in (RESULTS, ANALYSIS, ATTEMPTS))):
-        remove_unfinished(part)
-    readers: dict[str, Callable[[Path], object]] = {
-        f"{RESULTS}/*.parquet": lambda path: read_table(path, SCHEMA),
-        f"{ANALYSIS}/*.npz": read_arrays,
-        f"{ATTEMPTS}/*.json": _read_attempts,
-        FAILURES: read_json_list,
-    }
-    for pattern, read in readers.items():
-        for path in sorted(folder.glob(pattern)):
-            try:
-                read(path)
-            except RunProblem as error:
-                aside = path.with_name(f"{path.name}.damaged")
-                path.replace(aside)
-                logger.warning("%s; it is now called %s and is made again", error, aside.name)
-
-
-def _read_attempts(path: Path) -> dict[str, Any]:
-    """Why attempts at a run failed, and which run it is."""
-    values = read_json(path)
-    require_fields(path, values, ABOUT_ATTEMPTS)
-    return values
-
-
-ABOUT_ATTEMPTS: Fields = {
-    "run_id": lambda value: isinstance(value, str),
-    "task": lambda value: isinstance(value, str),
-    "approach": lambda value: isinstance(value, str),
-    "seed": lambda value: type(value) is int and 0 <= value <= LARGEST_SEED,
-    "iterations": is_count,
-    "reasons": is_names,
-    "last_traceback": is_names,
-}
 
 
 def _union(lists: Iterable[list[str]]) -> list[str]:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import ctypes
-import io
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 
 from constrained_dnc.analysis.embeddings import PHASES, embed_run
@@ -17,11 +15,12 @@ from constrained_dnc.analysis.internals import analyse_run
 from constrained_dnc.config import Config, lengthened
 from constrained_dnc.evaluation.lengths import evaluated
 from constrained_dnc.evaluation.memories import EXTENSION
-from constrained_dnc.files import locked, make_folder, write_atomically
+from constrained_dnc.files import locked, make_folder
 from constrained_dnc.model.config import GROWING, MemorySize
 from constrained_dnc.plugins import carry
-from constrained_dnc.study import read_study, write_results
-from constrained_dnc.sweep.plan import ANALYSIS, EVALUATED, RUNS, Plan, results_name
+from constrained_dnc.study import read_study
+from constrained_dnc.study.disk import results_name, run_folder, write_analysis, write_results
+from constrained_dnc.sweep.plan import EVALUATED, Plan
 from constrained_dnc.training.compilation import use_compilation_cache
 from constrained_dnc.training.loop import train
 from constrained_dnc.training.run import CONFIG, SELECTED, Run, open_run
@@ -64,7 +63,7 @@ def run_trial(study: str, config_text: str, sources: Mapping[str, bytes] | None 
     keep_freed_memory()
     carry(sources or {})
     plan, config = Plan(Path(study)), Config.from_json(config_text)
-    folder = plan.folder / RUNS / config.run_id
+    folder = run_folder(plan.folder, config.run_id)
     try:
         # A worker that the scheduler took for dead may still be at work: wait for its lock.
         make_folder(plan.lock(config).parent)
@@ -97,10 +96,8 @@ def _complete(study: Path, config: Config, run: Run) -> None:
         if (run.folder / SELECTED[rule]).exists()  # not if no update was ever finite
         for memory in memories
     ]
-    arrays = io.BytesIO()
-    np.savez(arrays, allow_pickle=False, **analyse_run(run))
-    make_folder(study / ANALYSIS)
-    write_atomically(study / ANALYSIS / f"{run_id}.npz", arrays.getvalue())
+    write_analysis(study, run_id, analyse_run(run))
     phases = PHASES if run.task.has_fixed_decoding else PHASES[:1]
     embed_run(read_study(study), run_id, phases)
-    write_results(study, results_name(config), pa.concat_tables(tables).to_pylist())
+    name = results_name(run_id, config.training.iterations)
+    write_results(study, name, pa.concat_tables(tables))

@@ -3,69 +3,29 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 from jaxtyping import Float, Int
 
 from constrained_dnc.errors import BadSetting, RunProblem
-from constrained_dnc.evaluation.lengths import SCHEMA
-from constrained_dnc.files import (
-    Fields,
-    is_count,
-    make_folder,
-    read_json,
-    read_json_list,
-    require_fields,
+from constrained_dnc.storage import read_arrays
+from constrained_dnc.study.disk import (
+    SCHEMA,
+    STUDY,
+    Memory,
+    analysed_runs,
+    analysis_file,
+    is_study,
+    read_failures,
+    read_request,
+    read_results,
 )
-from constrained_dnc.storage import read_arrays, read_table, write_table
-
-STUDY, FAILURES = "study.json", "failures.json"
-
-
-def is_names(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(name, str) for name in value)
-
-
-def _is_mapping(value: Any) -> bool:
-    return isinstance(value, dict)
-
-
-def _is_settings(value: Any) -> bool:
-    """Plain values by name, lengths among them."""
-    if not isinstance(value, dict) or any(isinstance(v, (dict, list)) for v in value.values()):
-        return False
-    return all(is_count(v) for name, v in value.items() if name.endswith("_length"))
-
-
-NEEDED: Fields = {
-    "tasks": is_names,
-    "approaches": is_names,
-    "trials": is_count,
-    "memory_size": is_count,
-}
-REQUEST: Fields = {
-    "tasks": is_names,
-    "approaches": is_names,
-    "trials": is_count,
-    "iterations": is_count,
-}
-KNOWN: Fields = {  # which values the other fields of study.json can have
-    "iterations": is_count,
-    "extended_memory_size": lambda value: value is None or is_count(value),
-    "settings": _is_settings,
-    "versions": _is_mapping,
-    "requests": lambda value: isinstance(value, list) and all(map(_is_mapping, value)),
-}
-
-Memory = Literal["trained", "extended", "growing"]
-"""The slots of training, ten times as many, or as many as an input needs."""
 
 
 @dataclass(frozen=True)
@@ -237,7 +197,7 @@ class Study:
 
     def analysis(self, run_id: str, *names: str) -> dict[str, np.ndarray]:
         """The named state-space and memory arrays of a run, as far as it has them."""
-        path = self.path / "analysis" / f"{run_id}.npz"
+        path = analysis_file(self.path, run_id)
         if not path.exists():
             return {}
         try:
@@ -271,8 +231,7 @@ class Study:
                     f"{run.task}, {run.approach}, trial {run.seed}: measured after "
                     f"{run.iterations} of {iterations} iterations."
                 )
-        analysed = {file.stem for file in (self.path / "analysis").glob("*.npz")}
-        without = self.runs.keys() - analysed
+        without = self.runs.keys() - analysed_runs(self.path)
         if without:
             sentences.append(
                 f"{len(without)} of {len(self.runs)} runs have no state-space and memory analysis."
@@ -283,24 +242,9 @@ class Study:
 
 def read_study(path: Path) -> Study:
     """Open a study directory, finished or not."""
-    if not (path / STUDY).is_file():
+    if not is_study(path):
         raise BadSetting("study", str(path), f"a directory with a {STUDY}")
-    request, failures = read_request(path), path / FAILURES
-    failed = read_json_list(failures) if failures.exists() else []
-    if not all(isinstance(failure, dict) for failure in failed):
-        raise RunProblem(f"{failures} cannot be read: it is not a list of JSON objects")
-    return Study(path, request, tuple(failed))
-
-
-def read_request(path: Path) -> dict[str, Any]:
-    """What study.json says; a field that the rest cannot work with is refused."""
-    request = read_json(path / STUDY)
-    require_fields(path / STUDY, request, NEEDED)
-    known = {name: fits for name, fits in KNOWN.items() if name in request}
-    require_fields(path / STUDY, request, known)
-    for part in request.get("requests", []):
-        require_fields(path / STUDY, {"iterations": 0, **part}, REQUEST)
-    return request
+    return Study(path, read_request(path), tuple(read_failures(path)))
 
 
 def query(path: Path, sql: str) -> pa.Table:
@@ -308,6 +252,8 @@ def query(path: Path, sql: str) -> pa.Table:
     read_study(path)
     if not sql.strip():
         raise BadSetting("sql", sql, "one SQL query over the table results, such as FROM results")
+    import duckdb  # noqa: PLC0415 - slow to import
+
     with _connect(path) as connection:
         try:
             (statement,) = connection.extract_statements(sql)
@@ -319,22 +265,12 @@ def query(path: Path, sql: str) -> pa.Table:
     raise BadSetting("sql", sql, f"one SQL query over the table results ({reason})")
 
 
-def write_results(path: Path, name: str, rows: Iterable[Mapping[str, object]]) -> None:
-    """Store the rows of one run: all of them or, after a crash, none."""
-    target = path / "results" / f"{name}.parquet"
-    make_folder(target.parent)
-    write_table(target, pa.Table.from_pylist(list(rows), SCHEMA))
+def _connect(path: Path) -> Any:
+    """A connection that sees all results of a study as the table `results`, and nothing else."""
+    import duckdb  # noqa: PLC0415 - slow to import
 
-
-def _connect(path: Path) -> duckdb.DuckDBPyConnection:
-    """A connection that sees all results of a study as the table `results`, and nothing else.
-
-    The files are opened by us, as DuckDB takes their names for patterns.
-    """
-    files = sorted((path / "results").glob("*.parquet"))
-    table = pa.concat_tables([SCHEMA.empty_table(), *(read_table(file, SCHEMA) for file in files)])
     connection = duckdb.connect(config={"python_enable_replacements": False})
-    connection.from_arrow(table).create("results")
+    connection.from_arrow(read_results(path)).create("results")
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
     return connection

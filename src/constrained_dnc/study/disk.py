@@ -1,0 +1,267 @@
+"""The folder of a study: what its files are called, what they hold, how they are read and written.
+
+study.json                    what was asked for
+runs/RUN_ID/                  run directories
+results/RUN_ID-ITERATIONS.parquet  scores, one row per length and memory
+analysis/RUN_ID.npz           arrays of the state-space and memory analyses
+analysis/embeddings/HASH.npy  t-SNE, by the hash of the states it belongs to
+attempts/RUN_ID.json          why attempts at a run failed
+failures.json                 the runs that were given up
+locks/RUN_ID                  held by whoever has a run in hand
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from constrained_dnc.errors import LARGEST_SEED, RunProblem
+from constrained_dnc.files import (
+    Fields,
+    is_count,
+    make_folder,
+    read_json,
+    read_json_list,
+    remove_unfinished,
+    require_fields,
+    write_json,
+)
+from constrained_dnc.storage import read_arrays, read_table, write_arrays, write_table
+
+STUDY, FAILURES = "study.json", "failures.json"
+RUNS, RESULTS, ANALYSIS, ATTEMPTS, LOCKS = "runs", "results", "analysis", "attempts", "locks"
+EMBEDDINGS = f"{ANALYSIS}/embeddings"
+
+SCHEMA = pa.schema(
+    [
+        ("run_id", pa.string()),
+        ("task", pa.string()),
+        ("approach", pa.string()),
+        ("seed", pa.int64()),
+        ("iteration", pa.int64()),  # of the selected parameters
+        ("selection", pa.string()),
+        ("length", pa.int64()),
+        ("memory_size", pa.int64()),
+        ("memory", pa.string()),  # where the memory size comes from: a Memory, or given
+        ("batches", pa.int64()),
+        ("batch_size", pa.int64()),
+        ("score_kind", pa.string()),
+        ("score", pa.float64()),
+        ("sequence_accuracy", pa.float64()),
+        ("recall", pa.float64()),
+        ("skipped_updates", pa.int64()),
+        ("iterations", pa.int64()),  # trained so far
+        ("status", pa.string()),
+    ]
+)
+"""The columns of results, in a study and in a run directory."""
+
+Memory = Literal["trained", "extended", "growing"]
+"""The slots of training, ten times as many, or as many as an input needs."""
+
+
+def run_folder(study: Path, run_id: str) -> Path:
+    """The directory of a run."""
+    return study / RUNS / run_id
+
+
+def lock_file(study: Path, run_id: str) -> Path:
+    """The lock of a run, which outlives the run directory's own: evaluation is under it, too."""
+    return study / LOCKS / run_id
+
+
+# study.json ---------------------------------------------------------------------------------------
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_names(value: Any) -> bool:
+    return isinstance(value, list) and all(map(_is_text, value))
+
+
+def _is_mapping(value: Any) -> bool:
+    return isinstance(value, dict)
+
+
+def _is_settings(value: Any) -> bool:
+    """Plain values by name, lengths among them."""
+    if not isinstance(value, dict) or any(isinstance(v, (dict, list)) for v in value.values()):
+        return False
+    return all(is_count(v) for name, v in value.items() if name.endswith("_length"))
+
+
+NEEDED: Fields = {
+    "tasks": _is_names,
+    "approaches": _is_names,
+    "trials": is_count,
+    "memory_size": is_count,
+}
+REQUEST: Fields = {
+    "tasks": _is_names,
+    "approaches": _is_names,
+    "trials": is_count,
+    "iterations": is_count,
+}
+KNOWN: Fields = {  # which values the other fields of study.json can have
+    "iterations": is_count,
+    "extended_memory_size": lambda value: value is None or is_count(value),
+    "settings": _is_settings,
+    "versions": _is_mapping,
+    "requests": lambda value: isinstance(value, list) and all(map(_is_mapping, value)),
+}
+
+
+def is_study(study: Path) -> bool:
+    """Whether a folder is that of a study."""
+    return (study / STUDY).is_file()
+
+
+def read_request(study: Path) -> dict[str, Any]:
+    """What study.json says; a field that the rest cannot work with is refused."""
+    path = study / STUDY
+    request = read_json(path)
+    require_fields(path, request, NEEDED)
+    known = {name: fits for name, fits in KNOWN.items() if name in request}
+    require_fields(path, request, known)
+    for part in request.get("requests", []):
+        require_fields(path, {"iterations": 0, **part}, REQUEST)
+    return request
+
+
+def write_request(study: Path, request: Mapping[str, Any]) -> None:
+    """Write study.json."""
+    write_json(study / STUDY, request)
+
+
+# results ------------------------------------------------------------------------------------------
+
+
+def write_results(study: Path, name: str, rows: pa.Table | Iterable[Mapping[str, object]]) -> None:
+    """Store the rows of one run: all of them or, after a crash, none."""
+    table = rows if isinstance(rows, pa.Table) else pa.Table.from_pylist(list(rows), SCHEMA)
+    make_folder(study / RESULTS)
+    write_table(study / RESULTS / f"{name}.parquet", table)
+
+
+def read_results(study: Path) -> pa.Table:
+    """The rows of all runs.
+
+    Files are opened by name: whatever their names are, they are not patterns.
+    """
+    files = sorted((study / RESULTS).glob("*.parquet"))
+    return pa.concat_tables([SCHEMA.empty_table(), *(read_table(file, SCHEMA) for file in files)])
+
+
+def results_name(run_id: str, iterations: int) -> str:
+    """What the rows of a run are called; those of a shorter training keep a name of their own."""
+    return f"{run_id}-{iterations}"
+
+
+def results_of(study: Path, run_id: str) -> dict[int, Path]:
+    """The files with rows of a run, by the number of iterations that it was asked for."""
+    files = (study / RESULTS).glob(f"{run_id}-*.parquet")
+    numbers = {file.stem.removeprefix(f"{run_id}-"): file for file in files}
+    return {int(number): file for number, file in numbers.items() if number.isdecimal()}
+
+
+# analysis -----------------------------------------------------------------------------------------
+
+
+def analysis_file(study: Path, run_id: str) -> Path:
+    """Where the arrays of a run's analyses are."""
+    return study / ANALYSIS / f"{run_id}.npz"
+
+
+def analysed_runs(study: Path) -> set[str]:
+    """The runs that have analyses, by their ids."""
+    return {file.stem for file in (study / ANALYSIS).glob("*.npz")}
+
+
+def write_analysis(study: Path, run_id: str, arrays: Mapping[str, np.ndarray]) -> None:
+    """Store the arrays of a run's analyses."""
+    make_folder(study / ANALYSIS)
+    write_arrays(analysis_file(study, run_id), arrays)
+
+
+def embedding_file(study: Path, digest: str) -> Path:
+    """Where the embedding of states is kept, by their hash."""
+    return study / EMBEDDINGS / f"{digest}.npy"
+
+
+# failures -----------------------------------------------------------------------------------------
+
+
+ABOUT_ATTEMPTS: Fields = {
+    "run_id": _is_text,
+    "task": _is_text,
+    "approach": _is_text,
+    "seed": lambda value: type(value) is int and 0 <= value <= LARGEST_SEED,
+    "iterations": is_count,
+    "reasons": _is_names,
+    "last_traceback": _is_names,
+}
+
+
+def read_attempts(study: Path, run_id: str) -> dict[str, Any] | None:
+    """Why attempts at a run failed, and which run it is; None if none ever did."""
+    path = study / ATTEMPTS / f"{run_id}.json"
+    return _read_attempts(path) if path.exists() else None
+
+
+def all_attempts(study: Path) -> Iterator[dict[str, Any]]:
+    """The same for every run."""
+    return map(_read_attempts, sorted((study / ATTEMPTS).glob("*.json")))
+
+
+def _read_attempts(path: Path) -> dict[str, Any]:
+    values = read_json(path)
+    require_fields(path, values, ABOUT_ATTEMPTS)
+    return values
+
+
+def write_attempts(study: Path, attempts: Mapping[str, Any]) -> None:
+    """Store why attempts at a run failed."""
+    make_folder(study / ATTEMPTS)
+    write_json(study / ATTEMPTS / f"{attempts['run_id']}.json", attempts)
+
+
+def read_failures(study: Path) -> list[dict[str, Any]]:
+    """The runs that were given up."""
+    path = study / FAILURES
+    failures = read_json_list(path) if path.exists() else []
+    if not all(isinstance(failure, dict) for failure in failures):
+        raise RunProblem(f"{path} cannot be read: it is not a list of JSON objects")
+    return failures
+
+
+def write_failures(study: Path, failures: Sequence[Mapping[str, Any]]) -> None:
+    """Write down the runs that were given up."""
+    write_json(study / FAILURES, failures)
+
+
+def set_damaged_aside(study: Path) -> list[str]:
+    """Give damaged files another name, so that they are made again; a sentence for each."""
+    for part in (study, *(study / name for name in (RESULTS, ANALYSIS, ATTEMPTS))):
+        remove_unfinished(part)
+    readers: dict[str, Callable[[Path], object]] = {
+        f"{RESULTS}/*.parquet": lambda path: read_table(path, SCHEMA),
+        f"{ANALYSIS}/*.npz": read_arrays,
+        f"{ATTEMPTS}/*.json": _read_attempts,
+        FAILURES: read_json_list,
+    }
+    sentences = []
+    for pattern, read in readers.items():
+        for path in sorted(study.glob(pattern)):
+            try:
+                read(path)
+            except RunProblem as error:
+                aside = path.with_name(f"{path.name}.damaged")
+                path.replace(aside)
+                sentences.append(f"{error}; it is now called {aside.name} and is made again")
+    return sentences
