@@ -1,0 +1,164 @@
+"""The rooms of CONTRIBUTING.md hold in the source, and functions and files stay short."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "constrained_dnc"
+LONGEST_FUNCTION, LONGEST_FILE = 60, 450
+NOT_YET = {"unroll.cpp", "access.h", "access_back.h"}
+"""Files and functions of the kernel that are still too long."""
+MODULES = {
+    ".".join(part for part in path.relative_to(SOURCE.parent).with_suffix("").parts): path
+    for path in sorted(SOURCE.rglob("*.py"))
+}
+MODULES = {name.removesuffix(".__init__"): path for name, path in MODULES.items()}
+
+
+def read_rooms(text: str) -> dict[str, tuple[list[str], list[str]]]:
+    """The parts and the allowed imports of every room, from the table below the title Rooms."""
+    section = text.partition("\n## Rooms\n")[2].partition("\n## ")[0]
+    rows = [line.strip("|").split("|") for line in section.splitlines() if line.startswith("| ")]
+    return {
+        room.strip(): (re.findall(r"`([\w./]+)`", parts), re.findall(r"\w+", allowed))
+        for room, _, parts, allowed in rows[1:]
+    }
+
+
+ROOMS = read_rooms((ROOT / "CONTRIBUTING.md").read_text())
+ROOM_OF_PART = {part: room for room, (parts, _) in ROOMS.items() for part in parts}
+
+
+def part_of(module: str) -> str:
+    """The module or package directly below `constrained_dnc`."""
+    return [*module.split("."), "__init__"][1]
+
+
+def imports(source: str, known: set[str]) -> Iterator[str]:
+    """The modules of ours that a source imports, wherever in it."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in known)
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, "imports are absolute here"
+            for alias in node.names:
+                names = (f"{node.module}.{alias.name}", node.module)
+                yield from [name for name in names if name in known][:1]
+
+
+GRAPH = {name: set(imports(path.read_text(), {*MODULES})) for name, path in MODULES.items()}
+
+
+def test_every_module_has_one_room():
+    assert {part_of(module) for module in MODULES} == ROOM_OF_PART.keys()
+    assert sum(len(parts) for parts, _ in ROOMS.values()) == len(ROOM_OF_PART)
+
+
+def test_rooms_import_only_from_rooms_above_them_in_the_table():
+    above: list[str] = []
+    for room, (_, allowed) in ROOMS.items():
+        assert set(allowed) <= {*above, "all"}, room
+        above.append(room)
+
+
+def test_every_import_follows_an_arrow_and_every_arrow_an_import():
+    used: dict[str, set[str]] = {room: set() for room in ROOMS}
+    against = []
+    for module, found in GRAPH.items():
+        room = ROOM_OF_PART[part_of(module)]
+        for other in found:
+            target = ROOM_OF_PART[part_of(other)]
+            used[room].add(target)
+            if target != room and not {target, "all"} & {*ROOMS[room][1]}:
+                against.append(f"{module} ({room}) imports {other} ({target})")
+    assert against == []
+    for room, (_, allowed) in ROOMS.items():
+        assert {*allowed} - {"all"} <= used[room], f"{room} has arrows that no import needs"
+
+
+def cycle_in(graph: dict[str, set[str]]) -> list[str]:
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return error.args[1]
+    return []
+
+
+def test_no_module_imports_itself_on_the_way():
+    assert cycle_in(GRAPH) == []
+    assert cycle_in({"a": {"b"}, "b": {"c"}, "c": {"a"}}) != []
+
+
+def test_imports_inside_functions_and_of_packages_are_seen():
+    source = "import os, p.a\nfrom p import b\ndef f():\n"
+    source += "    from p.c import d\n    from p.e import g\n"
+    assert [*imports(source, {"p", "p.a", "p.b", "p.c", "p.c.d", "p.e"})] == [
+        "p.a",
+        "p.b",
+        "p.c.d",
+        "p.e",
+    ]
+
+
+def python_functions(source: str) -> Iterator[tuple[str, int]]:
+    """Names and lengths in lines."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
+            assert node.end_lineno is not None
+            yield node.name, node.end_lineno - first + 1
+
+
+COMMENT = r"//[^\n]*|/\*.*?\*/"
+TEXT = r"\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|`[^`]*`"
+DIRECTIVE = r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*"
+NOT_CODE = re.compile(f"{COMMENT}|{TEXT}|{DIRECTIVE}", re.DOTALL | re.MULTILINE)
+NO_FUNCTION = re.compile(
+    r"(?:\}|\s)*(?:else|if|for|while|switch|do|try|catch|namespace|struct|class|enum|union)\b"
+)
+
+
+def braced_functions(source: str) -> Iterator[tuple[str, int]]:
+    """The same for C++ and JavaScript: blocks that begin with a list of parameters."""
+    code = NOT_CODE.sub(lambda found: re.sub(r"[^\n]", " ", found.group()), source)
+    opened: list[tuple[str, int]] = []
+    start = 0  # of the words before a brace
+    for place, letter in enumerate(code):
+        if letter == "{":
+            opened.append((code[start:place], start))
+        elif letter == "}" and opened:
+            words, began = opened.pop()
+            if "(" in words and not NO_FUNCTION.match(words):
+                began += len(words) - len(words.lstrip())
+                yield " ".join(words.split())[:60], code.count("\n", began, place) + 1
+        if letter in "{};":
+            start = place + 1
+
+
+def test_functions_are_measured():
+    python = "@a\ndef f():\n    def g():\n        pass\n"
+    assert [*python_functions(python)] == [("f", 4), ("g", 2)]
+    braced = "#define A(b) \\\n  (b)\nnamespace a {\n"
+    braced += "int f(int b) {\n  if (b) {\n    g();\n  }\n  return '}';\n}\n}\n"
+    assert [*braced_functions(braced)] == [("int f(int b)", 6)]
+    script = "const a = (b) => {\n  call(b, () => {\n    1;\n  });\n};\n"
+    assert [length for _, length in braced_functions(script)] == [3, 5]
+
+
+@pytest.mark.parametrize("ending", ["py", "cpp", "h", "js"])
+def test_functions_and_files_fit_a_screen_and_a_sitting(ending):
+    measure = python_functions if ending == "py" else braced_functions
+    paths = sorted(SOURCE.rglob(f"*.{ending}"))
+    assert paths
+    for path in (path for path in paths if path.name not in NOT_YET):
+        text = path.read_text()
+        assert text.count("\n") <= LONGEST_FILE, path
+        long = {name: lines for name, lines in measure(text) if lines > LONGEST_FUNCTION}
+        assert long == {}, path
