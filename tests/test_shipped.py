@@ -1,6 +1,8 @@
 """What comes with the repository: trained models and the results of the study they are from."""
 
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -53,6 +55,20 @@ def test_the_results_are_those_of_the_models():
         scores = dict(zip(curves.lengths.tolist(), curves.scores[trial], strict=True))
         assert scores == pytest.approx(model.scores(), abs=1e-6)
     assert np.isfinite(study.results["score"]).all()
+
+
+def renew_tables(*arguments):
+    command = [sys.executable, str(ROOT / "scripts" / "results_page.py"), *map(str, arguments)]
+    return subprocess.run(command, check=False, capture_output=True, text=True)
+
+
+def test_the_tables_of_the_documents_are_those_of_the_results(tmp_path):
+    assert renew_tables("--check").returncode == 0
+    page = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+    (tmp_path / "page.md").write_text(page.replace(" 100 |", " 99 |"), encoding="utf-8")
+    wrong = renew_tables("--check", "--pages", tmp_path / "page.md")
+    assert wrong.returncode == 1
+    assert "its tables are not those of" in wrong.stderr
 
 
 @pytest.mark.slow
