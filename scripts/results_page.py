@@ -17,8 +17,8 @@ from pathlib import Path
 
 import numpy as np
 
+from constrained_dnc import published
 from constrained_dnc.analysis.statistics import max_length
-from constrained_dnc.report import published
 from constrained_dnc.study import Curves, Memory, Study, read_study
 
 ROOT = Path(__file__).parents[1]
