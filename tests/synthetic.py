@@ -127,7 +127,7 @@ def _rows(
 ) -> Iterator[dict[str, object]]:
     chance = {"logic": 0.52, "add": 0.5}.get(task, 0.2)
     key = (task, approach.removeprefix("lstm-").replace("peephole", "stateful-baseline"))
-    model, _, evaluation = PRESETS[request.preset]
+    model, _, evaluation = PRESETS[request.preset].parts
     size, lengths = model.memory_size, parse_lengths(evaluation.lengths)
     extension = parse_lengths(evaluation.extension_lengths)
     memories = [("trained", size, lengths, 1.0)]
@@ -176,7 +176,7 @@ def _states(
 
 
 def _study_json(request: Request) -> dict[str, object]:
-    model, training, _ = PRESETS[request.preset]
+    model, training, _ = PRESETS[request.preset].parts
     return {
         "preset": "synthetic",
         "tasks": list(request.tasks),

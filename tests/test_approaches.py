@@ -7,10 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+from constrained_dnc import published
 from constrained_dnc.approaches import (
     APPROACHES,
-    PAPER_APPROACHES,
-    SUPPLEMENT_C_APPROACHES,
     Approach,
     Regularisation,
     get_approach,
@@ -24,7 +23,7 @@ def test_the_nine_of_the_paper():
         for name, a in APPROACHES.items()
         if a.lookup == "every-slot"
     }
-    assert tuple(parts) == PAPER_APPROACHES + SUPPLEMENT_C_APPROACHES
+    assert tuple(parts) == published.APPROACHES + published.SUPPLEMENT_C
     assert parts == {
         "stateful-baseline": ("lstm", False, False),
         "stateless-baseline": ("feed-forward", False, False),

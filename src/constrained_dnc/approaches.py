@@ -112,9 +112,6 @@ APPROACHES: dict[str, Approach] = {
 }
 """The five of the paper, the four of its supplement C, and two that go beyond it."""
 
-PAPER_APPROACHES = tuple(APPROACHES)[:5]
-SUPPLEMENT_C_APPROACHES = tuple(APPROACHES)[5:9]
-
 
 def get_approach(name: str) -> Approach:
     """The approach of that name."""

@@ -12,8 +12,9 @@ import types
 import typing
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
+from constrained_dnc import published
 from constrained_dnc.approaches import APPROACHES, CONTROLLERS, Approach, get_approach
 from constrained_dnc.errors import (
     LARGEST_SEED,
@@ -25,7 +26,7 @@ from constrained_dnc.errors import (
 )
 from constrained_dnc.model.config import ModelConfig
 from constrained_dnc.plugins import absolute
-from constrained_dnc.tasks.registry import require_task_name, task_names
+from constrained_dnc.tasks.registry import BUILT_IN, require_task_name, task_names
 
 BELOW_ONE = 0.9999999
 """float32 takes what is closer to 1 for 1."""
@@ -212,59 +213,112 @@ def parse_lengths(text: str, setting: str = "lengths") -> tuple[int, ...]:
     return tuple(lengths)
 
 
-PRESETS: dict[str, tuple[ModelConfig, TrainingConfig, EvaluationConfig]] = {
-    "smoke": (
-        ModelConfig(memory_size=8, word_size=6, num_reads=1, hidden_size=16),
-        TrainingConfig(
-            iterations=60,
-            batch_size=8,
-            min_length=1,
-            max_length=3,
-            unseen_length=5,
-            window=3,
-            log_every=20,
-            entropy_every=30,
-            checkpoint_every=20,
-        ),
-        EvaluationConfig(
-            lengths="2..6",
-            batches=2,
-            extension_lengths="2..10:4",
-            extension_batches=1,
-            batch_size=8,
-        ),
+Parts: TypeAlias = tuple[ModelConfig, TrainingConfig, EvaluationConfig]
+
+
+@dataclass(frozen=True)
+class Preset:
+    """The settings of a run, the budget of a study, and what to expect of both.
+
+    `cdnc train --preset NAME` is such a run, `cdnc reproduce --preset NAME` the study.
+    """
+
+    name: str
+    model: ModelConfig
+    training: TrainingConfig
+    evaluation: EvaluationConfig
+    tasks: tuple[str, ...]
+    approaches: tuple[str, ...]
+    trials: int
+    run_takes: str
+    study_takes: str
+    result: str
+
+    @property
+    def parts(self) -> Parts:
+        """What every run of it has in common."""
+        return self.model, self.training, self.evaluation
+
+
+SMOKE = Preset(
+    "smoke",
+    ModelConfig(memory_size=8, word_size=6, num_reads=1, hidden_size=16),
+    TrainingConfig(
+        iterations=60,
+        batch_size=8,
+        min_length=1,
+        max_length=3,
+        unseen_length=5,
+        window=3,
+        log_every=20,
+        entropy_every=30,
+        checkpoint_every=20,
     ),
-    "quick": (
-        ModelConfig(memory_size=16, word_size=8, num_reads=1, hidden_size=64),
-        TrainingConfig(
-            iterations=6000,
-            batch_size=16,
-            learning_rate=4e-3,
-            min_length=1,
-            max_length=6,
-            unseen_length=8,
-            window=50,
-            checkpoint_every=500,
-        ),
-        EvaluationConfig(
-            lengths="2..30", batches=4, extension_lengths="2,5..50:5", extension_batches=2
-        ),
+    EvaluationConfig(
+        lengths="2..6", batches=2, extension_lengths="2..10:4", extension_batches=1, batch_size=8
     ),
-    "paper": (ModelConfig(), TrainingConfig(), EvaluationConfig()),
-}
-"""smoke takes seconds and learns nothing, quick takes minutes, paper is the paper's."""
+    tasks=("copy",),
+    approaches=("stateful-baseline", "compr+reg"),
+    trials=1,
+    run_takes="seconds",
+    study_takes="a minute",
+    result="learns nothing",
+)
+QUICK = Preset(
+    "quick",
+    ModelConfig(memory_size=16, word_size=8, num_reads=1, hidden_size=64),
+    TrainingConfig(
+        iterations=6000,
+        batch_size=16,
+        learning_rate=4e-3,
+        min_length=1,
+        max_length=6,
+        unseen_length=8,
+        window=50,
+        checkpoint_every=500,
+    ),
+    EvaluationConfig(
+        lengths="2..30", batches=4, extension_lengths="2,5..50:5", extension_batches=2
+    ),
+    tasks=("copy", "sort"),
+    approaches=(*published.APPROACHES, "compr+reg+used"),
+    trials=3,
+    run_takes="20 s",
+    study_takes="a quarter of an hour on two cores",
+    result="mostly solves its training lengths",
+)
+PAPER = Preset(
+    "paper",
+    ModelConfig(),
+    TrainingConfig(),
+    EvaluationConfig(),
+    tasks=tuple(BUILT_IN),
+    approaches=published.APPROACHES,
+    trials=published.TRIALS,
+    run_takes="3 hours",
+    study_takes="45 core-days or more",
+    result="the paper",
+)
+PresetName: TypeAlias = Literal["smoke", "quick", "paper"]
+PRESETS = {preset.name: preset for preset in (SMOKE, QUICK, PAPER)}
+
+
+def get_preset(name: str) -> Preset:
+    """The preset of that name."""
+    if name not in PRESETS:
+        raise BadSetting("preset", name, one_of(PRESETS))
+    return PRESETS[name]
 
 
 def make_config(
     task: str, approach: str | Approach, *, seed: int = 0, preset: str = "paper"
 ) -> Config:
     """The config of a preset; change it with `dataclasses.replace`."""
-    if preset not in PRESETS:
-        raise BadSetting("preset", preset, one_of(PRESETS))
+    parts = get_preset(preset).parts
     if isinstance(approach, str):
         approach = get_approach(approach)
     require_task_name(task)
-    return located(Config(task, approach, seed, *PRESETS[preset]))
+    return located(Config(task, approach, seed, *parts))
 
 
 def located(config: Config) -> Config:

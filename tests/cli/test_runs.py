@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from constrained_dnc.cli import main
-from constrained_dnc.config import PRESETS
+from constrained_dnc.config import SMOKE
 from constrained_dnc.training.run import load_run
 from tiny_runs import fingerprint
 
@@ -124,7 +124,7 @@ def test_train_stores_what_was_asked_for(tmp_path, capsys):
     assert main([*arguments, "--run-dir", str(tmp_path / "run")]) == 0
     config = load_run(tmp_path / "run").config
     assert (config.seed, config.training.iterations, config.model.hidden_size) == (7, 20, 5)
-    assert config.model.memory_size == PRESETS["smoke"][0].memory_size
+    assert config.model.memory_size == SMOKE.model.memory_size
     assert (config.approach.name, config.approach.controller) == ("gentle", "peephole")
     assert config.approach.regularisation.task_weight == 0.99
     result, told = capsys.readouterr()

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from constrained_dnc.approaches import APPROACHES, Approach, Regularisation
-from constrained_dnc.config import PRESETS
+from constrained_dnc.config import PAPER, SMOKE
 from constrained_dnc.errors import BadSetting
 from constrained_dnc.files import read_json
 from constrained_dnc.study import read_study
@@ -72,7 +72,7 @@ def test_two_approaches_of_one_name_are_refused(folder):
 
 
 def test_a_study_keeps_what_its_own_approaches_and_settings_are(folder):
-    model, training, evaluation = PRESETS["smoke"]
+    model, training, evaluation = SMOKE.parts
     parts = replace(model, hidden_size=9), replace(training, learning_rate=0.5), evaluation
     words = ["mine.py:gentle", "gru.py:Gru", "reg"]
     plan = open_study(folder / "study", make_request("smoke", approaches=words, parts=parts))
@@ -99,7 +99,7 @@ def test_what_a_study_began_with_may_be_added_to_but_not_changed(folder):
     (folder / "mine.py").write_text(APPROACHES_FILE.replace("0.99", "0.5"))
     with pytest.raises(BadSetting, match=r"gentle is .* as in the study"):
         open_study(study, make_request("smoke", approaches=["mine.py:gentle"]))
-    model, training, evaluation = PRESETS["smoke"]
+    model, training, evaluation = SMOKE.parts
     parts = replace(model, hidden_size=9), training, evaluation
     with pytest.raises(BadSetting, match=r"model\.hidden_size is 9; accepted: 16, as in"):
         open_study(study, make_request("smoke", parts=parts))
@@ -109,7 +109,7 @@ def test_built_in_studies_are_as_they_were(folder):
     """The names of their runs too, whether settings are given or not."""
     request = make_request("paper", ["sort"], ["compr+reg"], trials=4)
     assert request.configs()[3].run_id == "182319a75a0bed87"
-    assert make_request("paper", ["sort"], ["compr+reg"], 4, parts=PRESETS["paper"]).configs() == (
+    assert make_request("paper", ["sort"], ["compr+reg"], 4, parts=PAPER.parts).configs() == (
         request.configs()
     )
     open_study(folder / "study", request)

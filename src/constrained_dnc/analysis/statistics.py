@@ -11,11 +11,11 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy import stats
 
+from constrained_dnc import published
 from constrained_dnc.published import THRESHOLD, Description
 
 SIGNIFICANCE = 0.05
-PAPER_TRIALS = 10
-PAPER_INSTANCES = 40  # of four approaches with a state
+PAPER_INSTANCES = len(published.STATEFUL) * published.TRIALS  # per task
 AVERAGE_UP_TO = 45
 AVERAGE_UP_TO_EXTENDED = 450
 CONSTRAINED = ("compr", "reg", "compr+reg")
@@ -170,7 +170,7 @@ def smallest_tau_p(instances: int) -> float:
 def few_trials_warning(tests: Iterable[PairTest]) -> str | None:
     """A sentence for the reader when there are fewer trials than the paper's."""
     counts = [test.trials for test in tests]
-    if not counts or min(min(pair) for pair in counts) >= PAPER_TRIALS:
+    if not counts or min(min(pair) for pair in counts) >= published.TRIALS:
         return None
     fewest, most = min(counts, key=min), max(counts, key=min)
     least = smallest_p(*most)
@@ -183,7 +183,7 @@ def few_trials_warning(tests: Iterable[PairTest]) -> str | None:
         meaning = "only a very large difference can be significant after the adjustment"
     return (
         f"Too few trials for these tests to say much: with {sizes} the smallest p an exact "
-        f"two-sided test can give is {least:.2g}, so {meaning}. The paper had {PAPER_TRIALS}."
+        f"two-sided test can give is {least:.2g}, so {meaning}. The paper had {published.TRIALS}."
     )
 
 

@@ -10,10 +10,9 @@ import numpy as np
 import tyro
 from jaxtyping import Float
 
+from constrained_dnc import published
 from constrained_dnc.approaches import (
     APPROACHES,
-    PAPER_APPROACHES,
-    SUPPLEMENT_C_APPROACHES,
     Approach,
     get_approach,
 )
@@ -41,8 +40,8 @@ def approaches(arguments: list[str]) -> int:
     parse(Nothing, arguments, "cdnc approaches", approaches.__doc__)
     width = max(map(len, APPROACHES))
     for name, approach in APPROACHES.items():
-        where = "  [supplement C]" if name in SUPPLEMENT_C_APPROACHES else ""
-        if name not in (*PAPER_APPROACHES, *SUPPLEMENT_C_APPROACHES):
+        where = "  [supplement C]" if name in published.SUPPLEMENT_C else ""
+        if name not in (*published.APPROACHES, *published.SUPPLEMENT_C):
             where = "  [beyond the paper]"
         print(f"{name:{width}}  {approach.summary()}{where}")
     return 0

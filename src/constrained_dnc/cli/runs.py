@@ -6,7 +6,7 @@ import json
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import tyro
 
@@ -14,6 +14,7 @@ from constrained_dnc.approaches import Approach
 from constrained_dnc.cli.parsing import parse, value_of
 from constrained_dnc.cli.progress import Ticker
 from constrained_dnc.config import (
+    PRESETS,
     Config,
     EvaluationConfig,
     TrainingConfig,
@@ -23,8 +24,11 @@ from constrained_dnc.config import (
 from constrained_dnc.errors import BadSetting, RunProblem
 from constrained_dnc.model.config import GROWING, MemorySize, ModelConfig
 from constrained_dnc.tasks.registry import get_task
+from constrained_dnc.words import Choice, Rule
 
 DIVERGED = 3
+_PRESETS = "Which defaults, and how long they take on one core: "
+_PRESETS += ", ".join(f"{preset.name} ({preset.run_takes})" for preset in PRESETS.values())
 
 
 @dataclass(frozen=True)
@@ -37,15 +41,14 @@ class _Train:
     """A task: its name, package.module:Class or file.py:Class."""
     approach: Annotated[Approach, tyro.conf.AvoidSubcommands, tyro.conf.FlagConversionOff]
     """A combination of your own; give it a name of its own."""
-    preset: Annotated[str, tyro.conf.arg(metavar="NAME")] = "paper"
-    """Which defaults: smoke (seconds), quick (minutes) or paper."""
+    preset: Annotated[str, tyro.conf.arg(metavar="NAME", help=_PRESETS)] = "paper"
     approach_name: Annotated[str, tyro.conf.arg(name="approach", metavar="NAME")] = "compr+reg"
     """Which approach; `cdnc approaches` lists them."""
     seed: int = 0
     """Fixes the first parameters and every batch."""
     run_dir: Path | None = None
     """Where the run lives; by default runs/TASK-APPROACH-SEED."""
-    backend: Literal["auto", "fused", "pure"] = "auto"
+    backend: Choice = "auto"
     """What computes: C++ where it can (auto), C++ (fused) or JAX (pure)."""
     threads: int | None = None
     """Threads of the fused backend; by default all cores."""
@@ -126,9 +129,9 @@ class _Evaluate:
     training use the lengths for extended memory."""
     batches: int | None = None
     """Batches of every length; by default those of the run's config."""
-    selection: Literal["unseen", "seen", "score"] | None = None
+    selection: Rule | None = None
     """Parameters selected by the loss on unseen (default) or seen lengths, or by the score."""
-    backend: Literal["auto", "fused", "pure"] = "auto"
+    backend: Choice = "auto"
     """What computes: C++ where it can (auto), C++ (fused) or JAX (pure)."""
     threads: int | None = None
     """Threads of the fused backend; by default all cores."""
@@ -194,9 +197,9 @@ class _Predict:
     """Problems, such as "3 1 4 1 0"; without any, the lines of standard input."""
     memory_size: MemorySize | None = None
     """Slots of the memory, by default those of training; or growing, with the input."""
-    selection: Literal["unseen", "seen", "score"] | None = None
+    selection: Rule | None = None
     """Parameters selected by the loss on unseen (default) or seen lengths, or by the score."""
-    backend: Literal["auto", "fused", "pure"] = "auto"
+    backend: Choice = "auto"
     """What computes: C++ where it can (auto), C++ (fused) or JAX (pure)."""
     json: bool = False
     """Print problems and answers as one JSON list."""

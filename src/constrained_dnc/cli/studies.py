@@ -19,8 +19,10 @@ from rich.text import Text
 from constrained_dnc.cli.parsing import parse, value_of
 from constrained_dnc.cli.progress import Ticker, screen, tell
 from constrained_dnc.config import (
+    PRESETS,
     Config,
     EvaluationConfig,
+    PresetName,
     TrainingConfig,
     make_config,
     parse_lengths,
@@ -31,13 +33,15 @@ from constrained_dnc.model.config import ModelConfig
 if TYPE_CHECKING:
     from constrained_dnc.sweep.plan import Plan
 
+_PRESETS = "; ".join(
+    f"{preset.name}: {preset.study_takes}, {preset.result}" for preset in PRESETS.values()
+)
 StudyPath = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="STUDY")]
 
 
 @dataclass(frozen=True)
 class _Reproduce:
-    preset: Literal["smoke", "quick", "paper"] = "quick"
-    """smoke: a minute, learns nothing; quick: at most 15 minutes on two cores; paper: the paper."""
+    preset: Annotated[PresetName, tyro.conf.arg(help=_PRESETS)] = "quick"
     tasks: tuple[str, ...] = ()
     """Which tasks; by default those of the preset's budget."""
     approaches: tuple[str, ...] = ()

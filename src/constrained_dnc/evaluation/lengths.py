@@ -20,7 +20,7 @@ from constrained_dnc.evaluation.memories import (
 )
 from constrained_dnc.evaluation.scores import MeanScores, mean_scores
 from constrained_dnc.files import make_folder
-from constrained_dnc.model.backend import AbstractBackend, Choice, choose_backend
+from constrained_dnc.model.backend import AbstractBackend
 from constrained_dnc.model.config import GROWING, MemorySize
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.model.growing import Growing
@@ -28,8 +28,9 @@ from constrained_dnc.storage import read_table, write_table
 from constrained_dnc.study.disk import SCHEMA
 from constrained_dnc.tasks.reading import read_problems
 from constrained_dnc.tasks.task import AbstractTask, Answer, Problem
-from constrained_dnc.training.run import Rule, Run, Selected, Status, load_run
+from constrained_dnc.training.run import Run, Selected, Status, backend_for, load_run
 from constrained_dnc.training.streams import evaluation_batch
+from constrained_dnc.words import Choice, Rule
 
 LOWEST_SCORE = 0.5
 """Below it, a growing memory is not measured at longer inputs than that."""
@@ -140,15 +141,7 @@ def evaluation_backend(
     """The backend for a trained model; it need not be that of training."""
     if threads is not None:
         require_whole("threads", threads, 1, MAX_THREADS)
-    config = run.config
-    return choose_backend(
-        backend,
-        model,
-        run.task.loss,
-        config.approach.regularisation,
-        memory_size=config.model.memory_size,
-        threads=threads,
-    )
+    return backend_for(run.config, model, backend, threads)
 
 
 def make_plan(

@@ -16,8 +16,9 @@ from constrained_dnc.model.dnc import DNC
 from constrained_dnc.model.growing import Growing
 from constrained_dnc.shapes import Array, Float
 from constrained_dnc.tasks.task import Batch
-from constrained_dnc.training.run import Rule, Run
+from constrained_dnc.training.run import Run
 from constrained_dnc.training.streams import evaluation_batch
+from constrained_dnc.words import Rule
 
 EXTENSION = 10
 """How many times larger the extended memory is."""
@@ -38,7 +39,12 @@ def source_of(memory_size: MemorySize, trained: int) -> str:
     """Where a memory size comes from, as results call it."""
     if memory_size == GROWING:
         return GROWING
-    return {trained: "trained", EXTENSION * trained: "extended"}.get(memory_size, "given")
+    return {trained: "trained", extended(trained): "extended"}.get(memory_size, "given")
+
+
+def extended(trained: int) -> int:
+    """The size of the extended memory."""
+    return EXTENSION * trained
 
 
 def memory_for(run: Run, memory_size: MemorySize, selection: Rule) -> int | Growing:

@@ -16,11 +16,12 @@ from constrained_dnc.analysis.state_space import reduce_states
 from constrained_dnc.errors import BadSetting
 from constrained_dnc.evaluation.memories import memory_for, require_memory_size
 from constrained_dnc.explorer.models import Model
-from constrained_dnc.model.backend import choose_backend, rounded_up
+from constrained_dnc.model.backend import rounded_up
 from constrained_dnc.model.config import GROWING, MemorySize
 from constrained_dnc.model.dnc import DNC, Internals
 from constrained_dnc.model.growing import Growing
 from constrained_dnc.tasks.task import Batch
+from constrained_dnc.training.run import backend_for
 
 MOST_SLOTS = 1000
 LONGEST = 250
@@ -125,15 +126,7 @@ def state_paths(
     if companions:
         drawn = model.task.sample(0, companions, length)
         inputs = np.concatenate([inputs, drawn.inputs], axis=1)
-    config = model.config
-    backend = choose_backend(
-        "auto",
-        model.dnc,
-        model.task.loss,
-        config.approach.regularisation,
-        memory_size=model.memory_size,
-        threads=1,
-    )
+    backend = backend_for(model.config, model.dnc, threads=1)
     memory = _memory(model, found.memory_size)
     states = np.asarray(backend.forward(model.dnc, inputs, memory).cell_states)
     if not states.shape[-1] or not np.isfinite(states).all():

@@ -11,7 +11,7 @@ from __future__ import annotations
 import abc
 import threading
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -26,9 +26,7 @@ from constrained_dnc.model.dnc import DNC, Unrolled
 from constrained_dnc.model.growing import Growing
 from constrained_dnc.model.losses import Answered, LossKind, task_loss, total_loss
 from constrained_dnc.shapes import Array, Float
-
-Choice = Literal["auto", "fused", "pure"]
-CHOICES = ("auto", "fused", "pure")
+from constrained_dnc.words import CHOICES
 
 
 class AbstractBackend(abc.ABC):

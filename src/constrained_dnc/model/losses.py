@@ -12,12 +12,12 @@ import optax
 from constrained_dnc.approaches import Regularisation
 from constrained_dnc.errors import BadSetting, one_of
 from constrained_dnc.shapes import AnyArray, Array, Bool, Float, Int
+from constrained_dnc.words import LOSSES
 
 STATE_EPSILON = 1e-10
 """Added to a state's squared norm: a zero state has similarity 0 and a finite gradient."""
 
-LossKind: TypeAlias = str
-LOSS_KINDS = ("squared error", "cross-entropy")
+LossKind: TypeAlias = str  # one of LOSSES; any other is refused
 
 
 @runtime_checkable
@@ -67,8 +67,8 @@ def task_loss(
 
     For `cross-entropy` the outputs are logits.
     """
-    if kind not in LOSS_KINDS:
-        raise BadSetting("loss", kind, one_of(LOSS_KINDS))
+    if kind not in LOSSES:
+        raise BadSetting("loss", kind, one_of(LOSSES))
     if kind == "squared error":
         errors = (outputs - targets) ** 2
     else:

@@ -11,7 +11,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from constrained_dnc import published
-from constrained_dnc.config import PRESETS
+from constrained_dnc.config import PAPER
 from constrained_dnc.errors import printable
 from constrained_dnc.report import lengths, selection
 from constrained_dnc.report.cells import Cell
@@ -66,9 +66,8 @@ def budget_warning(findings: Findings) -> str:
 
 def other_settings(findings: Findings) -> list[str]:
     """The settings of the study that are not the paper's, each with both values."""
-    model, training, _ = PRESETS["paper"]
-    paper = {f"model.{name}": value for name, value in asdict(model).items()}
-    paper |= {f"training.{name}": value for name, value in asdict(training).items()}
+    paper = {f"model.{name}": value for name, value in asdict(PAPER.model).items()}
+    paper |= {f"training.{name}": value for name, value in asdict(PAPER.training).items()}
     ours = {"model.memory_size": findings.study.memory_size, **findings.study.settings}
     return [
         f"{name} {_value(ours[key])} (paper: {_value(paper[key])})"

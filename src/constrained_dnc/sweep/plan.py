@@ -8,44 +8,35 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from constrained_dnc.approaches import APPROACHES, PAPER_APPROACHES, Approach
-from constrained_dnc.config import PRESETS, Config, EvaluationConfig, TrainingConfig, located
+from constrained_dnc.approaches import APPROACHES, Approach
+from constrained_dnc.config import Config, Parts, get_preset, located
 from constrained_dnc.errors import (
     BadSetting,
-    one_of,
     require_whole,
 )
-from constrained_dnc.evaluation.memories import EXTENSION
+from constrained_dnc.evaluation.memories import extended
 from constrained_dnc.files import make_folder
-from constrained_dnc.model.config import ModelConfig
 from constrained_dnc.plugins import fingerprints
 from constrained_dnc.study import disk
 from constrained_dnc.study.disk import STUDY, Memory
 from constrained_dnc.sweep.approaches import find_approaches
-from constrained_dnc.tasks.registry import BUILT_IN, get_task
+from constrained_dnc.tasks.registry import get_task
 from constrained_dnc.training.observer import logger
-from constrained_dnc.training.run import Rule, surroundings
+from constrained_dnc.training.run import surroundings
+from constrained_dnc.words import Rule
 
 MAX_ATTEMPTS = 3
-Parts: TypeAlias = tuple[ModelConfig, TrainingConfig, EvaluationConfig]
 EVALUATED: dict[Rule, tuple[Memory, ...]] = {
     "unseen": ("trained", "extended", "growing"),
     "score": ("trained", "extended", "growing"),
     "seen": ("trained",),
 }
 """By selection rule, the memories that a run is evaluated with."""
-
-BUDGETS: dict[str, tuple[tuple[str, ...], tuple[str, ...], int]] = {
-    "smoke": (("copy",), ("stateful-baseline", "compr+reg"), 1),
-    "quick": (("copy", "sort"), (*PAPER_APPROACHES, "compr+reg+used"), 3),
-    "paper": (tuple(BUILT_IN), PAPER_APPROACHES, 10),
-}
-"""Tasks, approaches and trials of a study that asks for nothing else."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +56,7 @@ class Request:
     def configs(self) -> list[Config]:
         """One config per run: trial by trial, so that early results cover everything."""
         known = APPROACHES | {approach.name: approach for approach in self.own_approaches}
-        model, training, evaluation = self.parts or PRESETS[self.preset]
+        model, training, evaluation = self.parts or get_preset(self.preset).parts
         parts = model, replace(training, iterations=self.iterations), evaluation
         return [
             located(Config(task, known[name], seed, *parts))
@@ -84,23 +75,21 @@ def make_request(
     parts: Parts | None = None,
 ) -> Request:
     """Fill in what the preset's budget says and refuse what cannot be run."""
-    if preset not in BUDGETS:
-        raise BadSetting("preset", preset, one_of(BUDGETS))
-    usual_tasks, usual_approaches, usual_trials = BUDGETS[preset]
-    tasks = tuple(dict.fromkeys(tasks)) or usual_tasks
+    budget = get_preset(preset)
+    tasks = tuple(dict.fromkeys(tasks)) or budget.tasks
     names = [get_task(task).name for task in tasks]
     if len(set(names)) < len(names):
         raise BadSetting("tasks", " ".join(tasks), "tasks with different names")
-    found = find_approaches(approaches or usual_approaches)
-    trials = usual_trials if trials is None else trials
+    found = find_approaches(approaches or budget.approaches)
+    trials = budget.trials if trials is None else trials
     require_whole("trials", trials, 1)
-    usual_iterations = (parts or PRESETS[preset])[1].iterations
+    _, training, _ = parts or budget.parts
     return Request(
         preset,
         tasks,
         tuple(approach.name for approach in found),
         trials,
-        usual_iterations if iterations is None else iterations,
+        training.iterations if iterations is None else iterations,
         tuple(approach for approach in found if approach not in APPROACHES.values()),
         parts,
     )
@@ -211,7 +200,7 @@ def open_study(folder: Path, request: Request, command: Sequence[str] = ()) -> P
             "iterations": max(part["iterations"] for part in requests),
             "requests": requests,
             "memory_size": memory_size,
-            "extended_memory_size": EXTENSION * memory_size,
+            "extended_memory_size": extended(memory_size),
             "settings": settings,
             **{part: {**stored.get(part, {}), **now} for part, now in own.items() if now},
             **surroundings(),

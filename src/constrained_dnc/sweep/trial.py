@@ -14,12 +14,18 @@ from constrained_dnc.analysis.embeddings import PHASES, embed_run
 from constrained_dnc.analysis.internals import analyse_run
 from constrained_dnc.config import Config, lengthened
 from constrained_dnc.evaluation.lengths import evaluated
-from constrained_dnc.evaluation.memories import EXTENSION
+from constrained_dnc.evaluation.memories import extended
 from constrained_dnc.files import locked, make_folder
 from constrained_dnc.model.config import GROWING, MemorySize
 from constrained_dnc.plugins import carry
 from constrained_dnc.study import read_study
-from constrained_dnc.study.disk import results_name, run_folder, write_analysis, write_results
+from constrained_dnc.study.disk import (
+    Memory,
+    results_name,
+    run_folder,
+    write_analysis,
+    write_results,
+)
 from constrained_dnc.sweep.plan import EVALUATED, Plan
 from constrained_dnc.training.compilation import use_compilation_cache
 from constrained_dnc.training.loop import train
@@ -85,9 +91,9 @@ def _complete(study: Path, config: Config, run: Run) -> None:
     The results are written last, and mark the run as done.
     """
     run_id, memory_size = config.run_id, config.model.memory_size
-    sizes: dict[str, MemorySize] = {
+    sizes: dict[Memory, MemorySize] = {
         "trained": memory_size,
-        "extended": EXTENSION * memory_size,
+        "extended": extended(memory_size),
         "growing": GROWING,
     }
     tables = [

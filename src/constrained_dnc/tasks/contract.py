@@ -11,10 +11,10 @@ from jaxtyping import Float
 from constrained_dnc.errors import BadSetting
 from constrained_dnc.tasks.registry import get_task
 from constrained_dnc.tasks.task import AbstractTask, Batch
+from constrained_dnc.words import LOSSES
 
 LENGTHS = (1, 2, 3, 8)
 BATCH_SIZE = 5
-LOSSES = ("squared error", "cross-entropy")
 
 
 def check_task(task: AbstractTask | str) -> None:

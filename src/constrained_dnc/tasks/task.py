@@ -17,6 +17,7 @@ from jaxtyping import Bool, Float, Float32, Int
 from numpy.typing import ArrayLike
 
 from constrained_dnc.errors import BadSetting, require_whole
+from constrained_dnc.words import Loss
 
 Key: TypeAlias = int | Sequence[int]
 Problem: TypeAlias = Any  # what is asked, as plain Python values: (3, 1, 4) or "T∧F"
@@ -81,7 +82,7 @@ class AbstractTask(abc.ABC):
     summary: ClassVar[str]  # one line
     input_channels: ClassVar[tuple[str, ...]]
     output_channels: ClassVar[tuple[str, ...]]
-    loss: ClassVar[Literal["squared error", "cross-entropy"]] = "squared error"
+    loss: ClassVar[Loss] = "squared error"
     score_kind: ClassVar[Literal["accuracy", "hit rate"]] = "accuracy"
     has_fixed_decoding: ClassVar[bool] = True  # all samples of a length decode for several steps
 

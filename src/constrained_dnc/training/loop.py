@@ -27,7 +27,7 @@ from constrained_dnc.files import (
     remove_unfinished,
     write_json,
 )
-from constrained_dnc.model.backend import AbstractBackend, Choice, choose_backend
+from constrained_dnc.model.backend import AbstractBackend
 from constrained_dnc.tasks.registry import get_task
 from constrained_dnc.training.checkpoint import Checkpoints, Progress
 from constrained_dnc.training.guard import (
@@ -48,6 +48,7 @@ from constrained_dnc.training.run import (
     Run,
     State,
     Status,
+    backend_for,
     changed_sources,
     initial_model,
     open_run,
@@ -60,6 +61,7 @@ from constrained_dnc.training.run import (
 from constrained_dnc.training.selection import new_selections
 from constrained_dnc.training.stopping import Stop, postponed_signals
 from constrained_dnc.training.streams import Drawn, draw, entropy_batch
+from constrained_dnc.words import Choice
 
 
 def train(
@@ -138,14 +140,8 @@ class _Training:
         if threads is None:
             threads = stored.threads if stored else available_cores()
         if isinstance(backend, str):
-            backend = choose_backend(
-                stored.backend if stored and backend == "auto" else backend,
-                model,
-                self.task.loss,
-                config.approach.regularisation,
-                memory_size=config.model.memory_size,
-                threads=threads,
-            )
+            choice = stored.backend if stored and backend == "auto" else backend
+            backend = backend_for(config, model, choice, threads)
             if stored is not None:
                 backend.reason = "as the run began"
         self.backend = backend

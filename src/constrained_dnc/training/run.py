@@ -38,6 +38,7 @@ from constrained_dnc.files import (
     write_tensors,
 )
 from constrained_dnc.model import fused
+from constrained_dnc.model.backend import AbstractBackend, choose_backend
 from constrained_dnc.model.build import build_dnc
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.plugins import fingerprints
@@ -47,7 +48,7 @@ from constrained_dnc.training.checkpoint import different_fields, newest_values
 from constrained_dnc.training.leaves import fill_leaves, name_leaves
 from constrained_dnc.training.metrics import parse_lines, warn_of_damage
 from constrained_dnc.training.observer import logger
-from constrained_dnc.training.selection import RULES
+from constrained_dnc.words import RULES, Rule
 
 CONFIG, STATUS, METRICS, LOCK, NONFINITE = (
     "config.json",
@@ -63,7 +64,6 @@ SELECTED = {
 }
 PACKAGES = ("constrained-dnc", "jax", "jaxlib", "equinox", "optax", "numpy", "scipy")
 
-Rule = Literal["unseen", "seen", "score"]
 State = Literal["training", "finished", "stopped", "diverged", "failed", "interrupted"]
 ENDED = ("finished", "stopped", "diverged")
 
@@ -297,6 +297,20 @@ def initial_model(config: Config) -> DNC:
     task = get_task(config.task)
     with jax.enable_x64(False):
         return build_dnc(config.approach, task, config.model, key=jax.random.key(config.seed))
+
+
+def backend_for(
+    config: Config, model: DNC, choice: str = "auto", threads: int | None = None
+) -> AbstractBackend:
+    """The backend for a model of a config; `choose_backend` says more."""
+    return choose_backend(
+        choice,
+        model,
+        get_task(config.task).loss,
+        config.approach.regularisation,
+        memory_size=config.model.memory_size,
+        threads=threads,
+    )
 
 
 def load_model(config: Config, tensors: Any, prefix: str) -> DNC:

@@ -12,7 +12,6 @@ import statistics
 from collections import deque
 from typing import Any
 
-RULES = ("unseen", "seen", "score")
 CALM = 3.0
 """A loss on seen lengths above this many times its running median is a spike."""
 

@@ -1,0 +1,18 @@
+"""Choices that several rooms speak of, each spelt out here and nowhere else."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias, get_args
+
+Choice: TypeAlias = Literal["auto", "fused", "pure"]
+"""What computes: C++ where it can, C++, or JAX."""
+CHOICES: tuple[str, ...] = get_args(Choice)
+
+Loss: TypeAlias = Literal["squared error", "cross-entropy"]
+"""What a task minimises."""
+LOSSES: tuple[str, ...] = get_args(Loss)
+
+Rule: TypeAlias = Literal["unseen", "seen", "score"]
+"""How parameters are selected: by the loss at the unseen length, as in the paper, by that at seen
+lengths, or by the score at the unseen length."""
+RULES: tuple[Rule, ...] = get_args(Rule)
