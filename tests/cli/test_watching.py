@@ -126,6 +126,29 @@ def test_ends_and_failures_are_told(plan, clock):
     ]
 
 
+def test_a_task_of_ones_own_is_called_by_its_name(tmp_path, clock):
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "from constrained_dnc.tasks.copy import Copy\nclass Mine(Copy):\n    name = 'echo'\n"
+    )
+    plan = open_study(tmp_path / "study", make_request("smoke", [f"{file}:Mine"]))
+    first, second = plan.configs
+    set_iteration(plan, second, 20)
+    pages = []
+    for terminal in (False, True):
+        watcher, page = watch(plan, terminal)
+        with watcher:
+            watcher.ended(first, "finished")
+            file.unlink(missing_ok=True)  # everybody has read it
+            clock[0] += 21
+            watcher.look([second])
+        pages.append(page.getvalue())
+    assert "1/2 echo stateful-baseline trial 0: finished" in pages[0]
+    assert "under way: echo compr+reg trial 0 20/60" in pages[0]
+    assert "echo" in pages[1].partition("finished")[2]  # in the table
+    assert str(tmp_path) not in "".join(pages)
+
+
 def test_a_terminal_has_a_live_table(plan, clock):
     watcher, page = watch(plan, terminal=True)
     set_iteration(plan, plan.configs[0], 60)

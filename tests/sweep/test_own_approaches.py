@@ -105,6 +105,18 @@ def test_what_a_study_began_with_may_be_added_to_but_not_changed(folder):
         open_study(study, make_request("smoke", parts=parts))
 
 
+def test_one_task_of_a_name_in_a_study(folder):
+    for name in ("one", "two"):
+        text = "from constrained_dnc.tasks.copy import Copy\nclass T(Copy):\n    name = 'echo'\n"
+        (folder / f"{name}.py").write_text(text)
+    for _ in range(2):
+        open_study(folder / "study", make_request("smoke", ["copy", "one.py:T"]))
+    own_tasks = {"echo": f"{folder}/one.py:T"}
+    assert read_json(folder / "study" / "study.json")["own_tasks"] == own_tasks
+    with pytest.raises(BadSetting, match=r"echo is '.*two\.py:T'; accepted: '.*one\.py:T', as in"):
+        open_study(folder / "study", make_request("smoke", ["two.py:T"]))
+
+
 def test_built_in_studies_are_as_they_were(folder):
     """The names of their runs too, whether settings are given or not."""
     request = make_request("paper", ["sort"], ["compr+reg"], trials=4)
@@ -113,4 +125,5 @@ def test_built_in_studies_are_as_they_were(folder):
         request.configs()
     )
     open_study(folder / "study", request)
-    assert not {"own_approaches", "sources"} & read_json(folder / "study" / "study.json").keys()
+    stored = read_json(folder / "study" / "study.json")
+    assert not {"own_tasks", "own_approaches", "sources"} & stored.keys()

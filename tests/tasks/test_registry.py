@@ -150,6 +150,24 @@ def test_names_of_ones_own(tmp_path: Path, name: str) -> None:
     assert get_task(f"{tmp_path}/even.py:Next").name == name
 
 
+def test_a_name_stands_for_one_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables and pictures know a task by its name alone."""
+    for name in ("sort", "next"):
+        (tmp_path / f"my_{name}.py").write_text(USER_TASK.replace('"next"', repr(name)))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    offered = EntryPoints([EntryPoint("next", "my_next:Next", registry.ENTRY_POINTS)])
+    own = f"{tmp_path}/my_next.py:Next"
+    assert get_task(own).name == "next"
+    monkeypatch.setattr(registry, "entry_points", lambda group: offered.select(group=group))
+    for name in ("next", "my_next:Next", "constrained_dnc.tasks.sort:Sort"):
+        assert get_task(name).name in ("next", "sort")  # another way to the same class
+    for path in (f"{tmp_path}/my_sort.py:Next", "my_sort:Next", own):
+        with pytest.raises(BadSetting, match=r"accepted: a name of its own, as (sort|next) stands"):
+            get_task(path)
+    for name in ("my_sort", "my_next"):
+        monkeypatch.delitem(sys.modules, name)
+
+
 def test_files_and_modules_that_are_missing() -> None:
     with pytest.raises(BadSetting, match=r"a file that exists, unlike nowhere\.py"):
         get_task("nowhere.py:Next")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections import defaultdict
 from datetime import timedelta
+from functools import cache
 from types import TracebackType
 
 from rich.console import Console
@@ -18,6 +19,7 @@ from constrained_dnc.config import Config
 from constrained_dnc.errors import RunProblem, printable
 from constrained_dnc.study.disk import run_folder
 from constrained_dnc.sweep.plan import MAX_ATTEMPTS, Plan
+from constrained_dnc.tasks.registry import get_task
 from constrained_dnc.training.run import read_status
 
 SECONDS_BETWEEN_LINES = 20.0
@@ -92,8 +94,8 @@ class SweepWatcher:
             table.add_column(name, justify="right" if name == "iteration" else "left")
         for config in self.running:
             if done := self.progress(config):
-                names = (Text(printable(name)) for name in (config.task, config.approach.name))
-                table.add_row(*names, str(config.seed), done)
+                names = task_name(config.task), config.approach.name
+                table.add_row(*(Text(printable(n)) for n in names), str(config.seed), done)
         return table
 
     def progress(self, config: Config) -> str:
@@ -141,4 +143,10 @@ class SweepWatcher:
 
 def name_of(config: Config) -> str:
     """A run as people call it."""
-    return f"{config.task} {config.approach.name} trial {config.seed}"
+    return f"{task_name(config.task)} {config.approach.name} trial {config.seed}"
+
+
+@cache
+def task_name(task: str) -> str:
+    """What a task calls itself; its file, if it has one, may be gone the next time."""
+    return get_task(task).name

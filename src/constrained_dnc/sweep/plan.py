@@ -227,10 +227,12 @@ def _settings(config: Config) -> dict[str, Any]:
 
 
 def _own_code(configs: Iterable[Config]) -> dict[str, dict[str, Any]]:
-    """What a study knows about a user's approaches, by name, and files, by path."""
+    """What a study knows about a user's tasks and approaches, by name, and files, by path."""
     approaches = {config.approach.name: asdict(config.approach) for config in configs}
     names = {name: None for config in configs for name in config.own_code}
+    tasks = {config.task for config in configs} & names.keys()
     return {
+        "own_tasks": {get_task(task).name: task for task in sorted(tasks)},
         "own_approaches": {n: a for n, a in approaches.items() if n not in APPROACHES},
         "sources": fingerprints("task", names),
     }
@@ -241,7 +243,7 @@ def _refuse_changes(
 ) -> None:
     """One study, one set of settings: results of different ones must not meet in a table.
 
-    Approaches and files of one's own may be added, but not changed.
+    Tasks, approaches and files of one's own may be added, but not changed.
     """
     changed = {name: (value, stored.get(name)) for name, value in single.items()}
     for part, values in parts.items():

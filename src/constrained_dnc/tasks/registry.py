@@ -55,4 +55,15 @@ def _make(name: str, found: object) -> AbstractTask:
     if missing:
         raise BadSetting("task", name, f"a class that also defines {', '.join(missing)}")
     require_name(f"name of the task {name}", task.name)
+    if _stands_for_another(task):
+        accepted = f"a name of its own, as {task.name} stands for another task"
+        raise BadSetting(f"name of the task {name}", task.name, accepted)
     return task()
+
+
+def _stands_for_another(task: type[AbstractTask]) -> bool:
+    """Whether the name of a task is that of one of ours or of an installed package's."""
+    if task.name in BUILT_IN:
+        return task is not BUILT_IN[task.name]
+    installed = entry_points(group=ENTRY_POINTS)
+    return task.name in installed.names and task is not installed[task.name].load()
