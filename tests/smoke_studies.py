@@ -12,6 +12,9 @@ import pyarrow.parquet as pq
 
 from constrained_dnc.files import read_json
 
+PATIENCE = 900.0
+"""Seconds before a test gives up waiting, on a machine that may be busy."""
+
 
 def start(study: Path, *options: str) -> subprocess.Popen:
     """A smoke study in a process group of its own."""
@@ -25,7 +28,7 @@ def start(study: Path, *options: str) -> subprocess.Popen:
     )
 
 
-def finish(process: subprocess.Popen, timeout: float = 300) -> tuple[int, str, str]:
+def finish(process: subprocess.Popen, timeout: float = PATIENCE) -> tuple[int, str, str]:
     """Exit code, results and what was told on the way: no complaint of a library among it."""
     output, told = process.communicate(timeout=timeout)
     assert not re.search(
@@ -44,7 +47,7 @@ def results(study: Path) -> dict:
     return found
 
 
-def wait_for(what: Callable[[], object], seconds: float = 120) -> None:
+def wait_for(what: Callable[[], object], seconds: float = PATIENCE) -> None:
     """Look until something is true."""
     deadline = time.monotonic() + seconds
     while not what():
@@ -56,6 +59,11 @@ def is_training(study: Path) -> bool:
     """Whether some run has a checkpoint and is not finished."""
     states = [read_json(path) for path in study.glob("runs/*/status.json")]
     return any(state["state"] == "training" and state["iteration"] > 0 for state in states)
+
+
+def iterations_done(study: Path) -> int:
+    """Of all runs together, by their last checkpoints."""
+    return sum(read_json(path)["iteration"] for path in study.glob("runs/*/status.json"))
 
 
 def owners(study: Path) -> set[int]:

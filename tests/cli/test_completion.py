@@ -1,6 +1,11 @@
 """Completion in a real shell."""
 
+import os
+import pty
 import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -17,21 +22,54 @@ def test_every_shell_knows_commands_and_options(shell, capsys):
         assert option in script
 
 
+LINES = {  # what is typed before the tabulator, and what the shell makes of it
+    "cdnc tr": "train",
+    "cdnc train so": "train sort",
+    "cdnc train sort --pre": "train sort --preset",
+    "cdnc train sort --preset qu": "train sort --preset quick",
+    "cdnc train sort --approach stateless": "train sort --approach stateless-baseline",
+    "cdnc train sort --training.it": "train sort --training.iterations",
+    "cdnc train sort --run-dir ru": "train sort --run-dir runs/",
+    "cdnc evaluate ru": "evaluate runs/",
+    "cdnc evaluate runs/fi": "evaluate runs/first/",
+    "cdnc evaluate runs/first --selection u": "evaluate runs/first --selection unseen",
+    "cdnc predict runs/first --selection N": "predict runs/first --selection N",
+    "cdnc explore --html pa": "explore --html page.html",
+    "cdnc reproduce --tasks sort lo": "reproduce --tasks sort logic",
+    "cdnc reproduce --tasks mi": "reproduce --tasks mine.py",
+    "cdnc reproduce --approaches reg al": "reproduce --approaches reg all",
+}
+
+
 def test_bash_completes(tmp_path, capsys):
+    """Typed into an interactive shell, on a terminal."""
     main(["--print-completion", "bash"])
     (tmp_path / "script").write_text(capsys.readouterr().out)
-    asked = "source ./script; COMP_WORDS=({words}); COMP_CWORD={place}; _tyro_cdnc; "
-    asked += "echo ${{COMPREPLY[@]}}"
-    for words, found in (
-        ("cdnc tr", "train"),
-        ("cdnc train sort --pre", "--preset"),
-        ("cdnc evaluate run --selection s", "seen"),
-    ):
-        command = asked.format(words=words, place=len(words.split()) - 1)
-        done = subprocess.run(
-            ["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=True
-        )
-        assert found in done.stdout.split()
+    (tmp_path / "runs" / "first").mkdir(parents=True)
+    for name in ("page.html", "mine.py"):
+        (tmp_path / name).touch()
+    terminal, end = pty.openpty()
+    shell = subprocess.Popen(
+        ["bash", "--norc", "--noprofile", "-i"],
+        cwd=tmp_path,
+        stdin=end,
+        stdout=end,
+        stderr=end,
+        env={"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "TERM": "dumb"},
+        start_new_session=True,
+    )
+    os.close(end)
+    typed = ["source ./script", 'cdnc() { echo "$*" >> typed; }', *(f"{line}\t" for line in LINES)]
+    for line in [*typed, "exit"]:
+        os.write(terminal, f"{line}\n".encode())
+    said = b""
+    with suppress(OSError):  # the end of a terminal
+        while part := os.read(terminal, 4096):
+            said += part
+    shell.wait()
+    os.close(terminal)
+    found = (tmp_path / "typed").read_text().splitlines()
+    assert found == list(LINES.values()), said.decode()
 
 
 @pytest.mark.parametrize("arguments", [[], ["tcsh"], [""]])

@@ -155,8 +155,21 @@ def test_requests_of_different_size_are_told_together(tmp_path: Path) -> None:
     (path / "study.json").write_text(json.dumps(stored))
     findings = find(read_study(path))
     told = budget_warning(findings).replace("\u202f", " ")
-    assert "100 000 to 300 000 of the paper's 300 000 iterations, 1 to 3 trials instead" in told
+    assert "100 000 of the paper's 300 000 iterations, 0 to 3 trials instead of 10 (1 to 3" in told
     assert facts(findings)["runs"] == "3 with results, 5 asked for"
+    assert (
+        facts(findings)["trials"] == "0 to 3 per task and approach (asked for: 1 to 3; paper: 10)"
+    )
+
+
+def test_what_is_missing_of_the_papers_budget_is_a_reduced_budget(tmp_path: Path) -> None:
+    request = Request(("sort",), ("reg",), 10, 300_000, analysis=False, extended=False)
+    path = write_study(tmp_path, request)
+    assert budget_warning(find(read_study(path))) == ""
+    for file in sorted((path / "results").iterdir())[1:]:
+        file.unlink()
+    told = budget_warning(find(read_study(path)))
+    assert told.startswith("Reduced budget: 1 trial instead of 10 (10 asked for). ")
 
 
 def test_a_study_that_does_not_say_its_lengths_is_given_none(tmp_path: Path) -> None:

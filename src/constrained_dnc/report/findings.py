@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -77,14 +78,24 @@ class Findings:
     @property
     def asked_trials(self) -> tuple[int, int]:
         """The fewest and the most trials asked for, over tasks and approaches."""
-        found = [trials for trials, _ in self.study.asked.values()]
-        return min(found, default=0), max(found, default=0)
+        return _ends(trials for trials, _ in self.study.asked.values())
+
+    @property
+    def found_trials(self) -> tuple[int, int]:
+        """The fewest and the most of the trials asked for that have results."""
+        found = Counter((run.task, run.approach) for run in self.study.runs.values())
+        return _ends(found[key] for key in self.study.asked)
 
     @property
     def asked_iterations(self) -> tuple[int, int]:
         """The same for the iterations of training; 0 if the study does not say."""
-        found = [iterations for _, iterations in self.study.asked.values()]
-        return min(found, default=0), max(found, default=0)
+        return _ends(iterations for _, iterations in self.study.asked.values())
+
+    @property
+    def found_iterations(self) -> tuple[int, int]:
+        """The same for what runs were trained for, unless they diverged; else what was asked."""
+        runs = [run for run in self.study.runs.values() if run.status != "diverged"]
+        return _ends(run.iterations for run in runs) if runs else self.asked_iterations
 
     def at(self, extended: bool) -> Evaluation:
         return self.extended if extended else self.plain
@@ -98,8 +109,7 @@ class Findings:
             if key in memory.curves
             for run_id in memory.curves[key].run_ids
         }
-        ends = min(found, default=0), max(found, default=0)
-        return f"{span(ends, thousands)} iterations"
+        return f"{span(_ends(found), thousands)} iterations"
 
     def correlations(self) -> list[statistics.Correlation]:
         """Curvature against average score, per task."""
@@ -120,6 +130,11 @@ class Findings:
         scores = self.plain.averages[key]
         order = np.argsort(-scores, kind="stable")
         return [(self.plain.curves[key].run_ids[trial], float(scores[trial])) for trial in order]
+
+
+def _ends(numbers: Iterable[int]) -> tuple[int, int]:
+    found = list(numbers)
+    return min(found, default=0), max(found, default=0)
 
 
 def main_selection(study: Study) -> str:

@@ -43,14 +43,16 @@ SETTING_NAMES = {
 
 def budget_warning(findings: Findings) -> str:
     """What a budget below the paper's, or other settings, mean; empty for the paper's own."""
-    trials, iterations = findings.asked_trials, findings.asked_iterations
+    trials, iterations = findings.found_trials, findings.found_iterations
     fewer = []
     if iterations[0] < published.ITERATIONS:
         whole = thousands(published.ITERATIONS)
         fewer.append(f"{span(iterations, thousands)} of the paper's {whole} iterations")
     if trials[0] < published.TRIALS:
         noun = "trial" if trials == (1, 1) else "trials"
-        fewer.append(f"{span(trials)} {noun} instead of {published.TRIALS}")
+        asked = findings.asked_trials
+        so_far = f" ({span(asked)} asked for)" if asked != trials else ""
+        fewer.append(f"{span(trials)} {noun} instead of {published.TRIALS}{so_far}")
     others = other_settings(findings)
     if not fewer and not others:
         return ""
@@ -91,8 +93,8 @@ def facts(findings: Findings) -> dict[str, str]:
         "tasks": ", ".join(findings.tasks) or DASH,
         "approaches": ", ".join(findings.approaches) or DASH,
         "runs": f"{len(study.runs)} with results, {planned} asked for",
-        "trials": f"{span(findings.asked_trials)} per task and approach "
-        f"(paper: {published.TRIALS})",
+        "trials": f"{span(findings.found_trials)} per task and approach "
+        f"(asked for: {span(findings.asked_trials)}; paper: {published.TRIALS})",
         "iterations": span(findings.asked_iterations, thousands)
         + f" asked for (paper: {thousands(published.ITERATIONS)}){longest}",
         "slots": str(study.memory_size)
