@@ -7,7 +7,8 @@ import importlib
 import importlib.util
 import inspect
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -67,6 +68,18 @@ def fingerprints(setting: str, names: Iterable[str]) -> dict[str, str]:
 def carry(texts: Mapping[str, bytes]) -> None:
     """Use these texts of files from now on, whether this machine has the files or not."""
     _CARRIED.update({Path(path): text for path, text in texts.items()})
+
+
+@contextmanager
+def carried(texts: Mapping[str, bytes]) -> Iterator[None]:
+    """The same while inside."""
+    before = dict(_CARRIED)
+    carry(texts)
+    try:
+        yield
+    finally:
+        _CARRIED.clear()
+        _CARRIED.update(before)
 
 
 _CARRIED: dict[Path, bytes] = {}

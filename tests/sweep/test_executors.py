@@ -387,7 +387,7 @@ def test_a_killed_worker_is_replaced(tmp_path, undisturbed):
 class Cluster:
     """A scheduler and two workers, started as on a cluster."""
 
-    def __init__(self, folder: Path):
+    def __init__(self, folder: Path, has_workers: bool = True):
         folder.mkdir()
         file = folder / "scheduler.json"
         usual = ["--scheduler-file", str(file), "--no-dashboard"]
@@ -396,7 +396,8 @@ class Cluster:
         wait_for(lambda: file.exists() and file.read_text().endswith("}"))
         self.address = read_json(file)["address"]
         options = ["--nworkers", "2", "--nthreads", "1", "--local-directory", str(folder)]
-        self.workers = self.run("worker", *usual, *options)
+        self.start_workers = lambda: self.run("worker", *usual, *options)
+        self.workers = self.start_workers() if has_workers else None
 
     def run(self, part: str, *options: str) -> subprocess.Popen:
         command = [sys.executable, "-m", "dask", part, *options]
@@ -408,7 +409,7 @@ class Cluster:
         return self
 
     def __exit__(self, *error):
-        for process in (self.workers, self.scheduler):
+        for process in filter(None, (self.workers, self.scheduler)):
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
         self.log.close()
@@ -426,3 +427,71 @@ def test_a_killed_scheduler_costs_one_sentence_and_nothing_else(tmp_path, undist
         assert errors == "cdnc: the Dask scheduler is gone; the same command goes on from here\n"
         with Cluster(tmp_path / "second") as another:  # the first one's workers still live
             assert_finishes(study, undisturbed, "--scheduler", another.address)
+
+
+TASK = """
+from constrained_dnc import AbstractNumeralTask
+
+
+class Reverse(AbstractNumeralTask):
+    name = "backwards"
+    summary = "the numerals backwards"
+
+    def rule(self, numerals):
+        return numerals[:, ::-1]
+"""
+CONTROLLER = """
+import equinox as eqx
+import jax.numpy as jnp
+from constrained_dnc import AbstractController, ControllerStep
+
+
+class Gru(AbstractController):
+    cell: eqx.nn.GRUCell
+    hidden_size: int = eqx.field(static=True)
+
+    def __init__(self, input_size, hidden_size, *, key):
+        self.cell = eqx.nn.GRUCell(input_size, hidden_size, key=key)
+        self.hidden_size = hidden_size
+
+    def initial_state(self):
+        return jnp.zeros(self.hidden_size)
+
+    def __call__(self, inputs, state):
+        hidden = self.cell(inputs, state)
+        return ControllerStep(hidden=hidden, state=hidden, uncompressed=hidden)
+
+    def cell_state(self, state):
+        return state
+"""
+
+
+@pytest.mark.slow
+def test_code_of_ones_own_is_carried_to_workers_that_lack_it(tmp_path, monkeypatch):
+    """Its files are gone before the first worker comes."""
+    code, elsewhere, study = (tmp_path / name for name in ("code", "elsewhere", "study"))
+    code.mkdir()
+    elsewhere.mkdir()
+    (code / "t.py").write_text(TASK)
+    (code / "gru.py").write_text(CONTROLLER)
+    monkeypatch.chdir(elsewhere)
+    with Cluster(tmp_path / "cluster", has_workers=False) as cluster:
+        own = ["--tasks", "../code/t.py:Reverse", "--approaches", "../code/gru.py:Gru"]
+        process = start(study, "--scheduler", cluster.address, *own)
+        with distributed.Client(cluster.address) as client:
+            wait_for(lambda: client.run_on_scheduler(count_tasks) or process.poll() is not None)
+        for file in code.iterdir():
+            file.unlink()
+        cluster.workers = cluster.start_workers()
+        ended, output, errors = finish(process)
+    assert ended == 0, output + errors
+    assert "1/1 backwards Gru trial 0: finished" in errors
+    (rows,) = (file for name, file in results(study).items() if name.endswith(".parquet"))
+    assert {(row["task"], row["approach"]) for row in rows} == {("backwards", "Gru")}
+    page = (study / "report" / "index.html").read_text(encoding="utf-8")
+    assert "backwards" in page
+    assert "Gru" in page
+
+
+def count_tasks(dask_scheduler) -> int:
+    return len(dask_scheduler.tasks)

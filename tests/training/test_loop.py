@@ -1,5 +1,6 @@
 """Training in one process: files, resume, faults, selection."""
 
+import errno
 import hashlib
 import json
 import math
@@ -11,6 +12,7 @@ import subprocess
 import threading
 from contextlib import suppress
 from dataclasses import replace
+from io import FileIO
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +23,7 @@ from constrained_dnc.errors import BadSetting, RunProblem
 from constrained_dnc.files import read_tensors
 from constrained_dnc.model.backend import PureBackend, choose_backend
 from constrained_dnc.tasks.registry import get_task
-from constrained_dnc.training import loop
+from constrained_dnc.training import loop, metrics
 from constrained_dnc.training.loop import train
 from constrained_dnc.training.observer import Observer
 from constrained_dnc.training.replay import replay
@@ -412,6 +414,7 @@ def test_skipped_updates_are_told_at_the_end(tmp_path, faults, warned):
 
 NAN_TASK = '''
 from dataclasses import replace
+from io import FileIO
 from constrained_dnc.tasks.copy import Copy
 
 class NanCopy(Copy):
@@ -485,6 +488,31 @@ def test_files_that_may_not_grow(finished, tmp_path):
         )
     finally:
         free()
+
+
+@pytest.mark.parametrize("call", ["write", "fsync"])
+def test_a_disk_with_errors(finished, tmp_path, monkeypatch, call):
+    """In the lines of the metrics, or when they are brought to the disk."""
+    broken = []
+
+    def fail(*arguments):
+        raise OSError(errno.EIO, "Input/output error")
+
+    class Metrics(FileIO):
+        def write(self, content):
+            return fail() if broken and call == "write" else super().write(content)
+
+    def break_disk():
+        broken.append(True)
+        if call == "fsync":
+            monkeypatch.setattr(os, "fsync", fail)
+
+    def repair():
+        broken.clear()
+        monkeypatch.undo()
+
+    monkeypatch.setattr(metrics, "open_in_place", lambda path: Metrics(path, "ab+"))
+    full_disk_is_an_error_and_the_run_goes_on(tmp_path / "run", break_disk, repair, finished)
 
 
 def test_full_disk(finished, tmp_path):

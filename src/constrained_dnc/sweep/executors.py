@@ -20,7 +20,7 @@ from distributed import KilledWorker
 from constrained_dnc.config import Config
 from constrained_dnc.cores import available_cores
 from constrained_dnc.errors import BadSetting, RunProblem, require_whole
-from constrained_dnc.plugins import sources
+from constrained_dnc.plugins import carried, sources
 from constrained_dnc.sweep.plan import MAX_ATTEMPTS, Plan
 from constrained_dnc.sweep.trial import Outcome, run_trial
 from constrained_dnc.training.stopping import interrupts_wait
@@ -143,7 +143,16 @@ def _greet(scheduler: str) -> None:
 
 
 def execute(plan: Plan, client: Client, watcher: Watcher) -> None:
-    """Bring every run of the plan to its end; one that fails three times is given up."""
+    """Bring every run of the plan to its end; one that fails three times is given up.
+
+    Files of one's own are used as they are now, whatever becomes of them.
+    """
+    names = {name for config in plan.configs for name in config.own_code}
+    with carried(sources("task", names)):
+        _execute(plan, client, watcher)
+
+
+def _execute(plan: Plan, client: Client, watcher: Watcher) -> None:
     try:
         running = {
             _submit(client, plan, config, place): config

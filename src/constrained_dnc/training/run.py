@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import json
 import math
+import os
 import platform
 from collections.abc import Callable
 from contextlib import suppress
@@ -66,6 +67,10 @@ PACKAGES = ("constrained-dnc", "jax", "jaxlib", "equinox", "optax", "numpy", "sc
 
 State = Literal["training", "finished", "stopped", "diverged", "failed", "interrupted"]
 ENDED = ("finished", "stopped", "diverged")
+SURELY_FITS = 10**7
+"""Weights of a layer; the parameters of larger models are counted before they are made."""
+COPIES = 4
+"""Of the parameters while training: themselves, their gradient and Adam's two means of it."""
 
 
 @dataclass(frozen=True)
@@ -295,8 +300,29 @@ def load_pretrained(task: str, approach: str) -> tuple[DNC, AbstractTask]:
 def initial_model(config: Config) -> DNC:
     """The model before training, in single precision whatever JAX's default is."""
     task = get_task(config.task)
+    size = config.model
+    if size.hidden_size * (size.hidden_size + size.num_reads * size.word_size) > SURELY_FITS:
+        _require_memory(config, task)
     with jax.enable_x64(False):
         return build_dnc(config.approach, task, config.model, key=jax.random.key(config.seed))
+
+
+def _require_memory(config: Config, task: AbstractTask) -> None:
+    """Refuse a model that cannot be trained here: XLA would end the process without a word."""
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    try:
+        model = eqx.filter_eval_shape(
+            build_dnc, config.approach, task, config.model, key=jax.random.key(0)
+        )
+        shapes = [leaf.shape for leaf in jax.tree.leaves(model) if hasattr(leaf, "shape")]
+        needed = 4.0 * COPIES * sum(map(math.prod, shapes))
+    except OverflowError:  # more than can be counted
+        needed = math.inf
+    if needed > memory:
+        accepted = f"a size that can be trained with the {memory / 1e9:.0f} GB of this machine"
+        sizes = {name: getattr(config.model, name) for name in ("hidden_size", "word_size")}
+        largest = max(sizes, key=sizes.__getitem__)
+        raise BadSetting(f"model.{largest}", sizes[largest], accepted)
 
 
 def backend_for(
