@@ -120,6 +120,20 @@ def test_demo_marks_what_is_wrong(models, capsys):
     assert "% right by input length" in lines[-4]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--seed", "-1"], "seed is -1; accepted: a whole number of at least 0"),
+        (["--lengths", "3", "0"], "lengths is 0; accepted: a whole number of at least 1"),
+    ],
+)
+def test_demo_refuses_before_it_says_anything(capsys, arguments, sentence):
+    assert main(["demo", "--task", "copy", "--baseline", "compr", *arguments]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err == f"cdnc: {sentence}\n"
+
+
 def test_demo_of_an_unknown_model_says_what_there_is(models, capsys):
     assert main(["demo", "--task", "sortt"]) == 2
     assert "zoo:copy/compr" in capsys.readouterr().err

@@ -11,6 +11,7 @@ SMALLEST, LARGEST = 1.18e-38, 3.4e38
 LARGEST_SIZE, LARGEST_SEED = 2**31 - 1, 2**63 - 1
 LONGEST_NAME = 80
 """A file's name, of 255 bytes at most, holds two of them and more."""
+LONGEST_VALUE = 200
 
 
 class BadSetting(Exception):
@@ -27,7 +28,13 @@ class BadSetting(Exception):
 
     def __str__(self) -> str:
         setting, value, accepted = self.args
-        return f"{setting} is {value!r}; accepted: {accepted}"
+        return f"{setting} is {_shortened(repr(value))}; accepted: {accepted}"
+
+
+def _shortened(text: str) -> str:
+    """Its ends, if it is too long for a sentence."""
+    left = len(text) - LONGEST_VALUE
+    return text if left <= 0 else f"{text[:160]}... ({left} more letters) ...{text[-40:]}"
 
 
 def one_of(names: Iterable[str]) -> str:

@@ -207,6 +207,16 @@ def test_evaluate_prints_and_stores_scores(smoke_run, capsys):
     assert {"evaluation-unseen-8.parquet", "evaluation-unseen-12.parquet"} <= names
 
 
+@pytest.mark.parametrize("command", [["predict", "RUN", "3 1"], ["evaluate", "RUN"]])
+@pytest.mark.parametrize("size", ["grow", "0", "2000000000", "2.5"])
+def test_a_memory_size_that_is_none(smoke_run, capsys, command, size):
+    arguments = [str(smoke_run) if part == "RUN" else part for part in command]
+    assert main([*arguments, "--memory-size", size]) == 2
+    value = size if size.isdigit() else repr(size)
+    accepted = "a whole number of slots from 1 to 16777216, or growing"
+    assert capsys.readouterr().err == f"cdnc: memory_size is {value}; accepted: {accepted}\n"
+
+
 def test_predict_shows_problem_and_answers(smoke_run, capsys):
     assert main(["predict", str(smoke_run), "3 1 2", "--memory-size", "20"]) == 0
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]

@@ -70,8 +70,8 @@ def test_arrays_have_every_step(runs):
     ("text", "memory_size", "sentence"),
     [
         ("3 1 x", None, "problem is '3 1 x'; accepted: numerals from 0 to 4"),
-        ("1 " * 251, None, "the length of the problem is 251; accepted: at most 250"),
-        ("1 2", 0, "memory_size is 0; accepted: a whole number of at least 1"),
+        ("1 " * 251, None, "length of the problem is 251; accepted: at most 250"),
+        ("1 2", 0, "memory_size is 0; accepted: a whole number of slots from 1"),
         ("1 2", 1001, "memory_size is 1001; accepted: at most 1000 slots"),
     ],
 )
@@ -83,7 +83,7 @@ def test_what_cannot_be_drawn_is_refused(runs, text, memory_size, sentence):
 
 def test_stored_scores(runs):
     scored, unscored = (open_model(runs[name]) for name in ("compr+reg", "stateless-baseline"))
-    assert list(scored.scores) == ["4 slots"]
-    assert list(scored.scores["4 slots"]) == [1, 2, 3, 4]
+    assert list(scored.scores) == ["4 slots, rule unseen"]
+    assert list(scored.scores["4 slots, rule unseen"]) == [1, 2, 3, 4]
     assert unscored.scores == {}
     assert scored.state == "finished after 10 of 10 iterations"

@@ -136,6 +136,17 @@ def test_a_step_that_is_not_there(run, step):
         figures.memory_figure(run.internals, step)
 
 
+def test_lines_of_the_papers_rule_have_the_colour_of_its_maximum():
+    line = {2: 1.0, 3: 0.5}
+    names = ["50 slots, rule score", "500 slots, rule score", "50 slots, rule unseen"]
+    figure = figures.score_figure(dict.fromkeys(names, line), 3, (1, 2), 2, names[2:])
+    *lines, _, paper = figure.data
+    assert [trace.name for trace in lines] == names
+    assert lines[2].line.color == paper.line.color != lines[0].line.color
+    assert lines[0].line.dash != lines[1].line.dash
+    assert "rule unseen" in paper.name
+
+
 def test_zero_has_the_colour_of_the_page():
     for template, card in ((style.LIGHT, "#ffffff"), (style.DARK, "#1b2025")):
         assert template.layout.colorscale.sequential[0][1] == card

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import equinox as eqx
 import numpy as np
@@ -27,6 +27,13 @@ def type_problem(browser: Browser, text: str) -> None:
     field = browser.driver.find_element(By.ID, "problem")
     field.clear()
     field.send_keys(text, Keys.ENTER)
+
+
+def link(browser: Browser) -> dict[str, str]:
+    """What the address says, once it is written."""
+    browser.run("address()")
+    found = urlsplit(browser.driver.current_url).fragment
+    return dict(parse_qsl(found))
 
 
 def shown_answer(browser: Browser) -> list[list[str]]:
@@ -113,6 +120,13 @@ def test_following_a_slot(browser, address, runs):
     values = browser.run("return [...document.querySelector('#slot-0 .plot').data[0].y]")
     np.testing.assert_allclose(values, found.internals.memory.write_weights[:, 0, 1], atol=1e-6)
     assert "Slot 2. " in browser.driver.find_element(By.ID, "slot-0").text
+    field.send_keys(Keys.CONTROL + "a")
+    field.send_keys("9999", Keys.ENTER)
+    browser.wait(
+        "return $('error').textContent === 'slot is 9999; accepted: a whole number from 1 to 9'"
+    )
+    assert field.get_attribute("value") == "2"
+    assert link(browser)["slot"] == "2"
     browser.run(
         "document.querySelector('#write_weights-0 .plot').emit("
         "'plotly_click', {points: [{x: 4, y: 3}]})"
@@ -148,7 +162,75 @@ def test_wrong_text_keeps_the_last_picture(browser, address, runs):
         attempt(open_model(runs["compr+reg"]), "3 1 nine")
     assert sentence == str(refused.value)
     assert shown_answer(browser) == before
+    assert browser.driver.find_element(By.ID, "problem").get_attribute("value") == "3 1 nine"
+    assert link(browser)["problem"] == PROBLEM  # a link names what is shown
     browser.complaints()  # Chromium notes the refusal
+    type_problem(browser, "3 1")
+    browser.wait("return views[0].problem === '3 1' && $('error').hidden")
+    browser.ready()
+    assert link(browser)["problem"] == "3 1"
+
+
+def test_a_refused_memory_gives_way_to_what_is_shown(browser, address, runs):
+    browser.look(address, model=runs["compr+reg"], problem=PROBLEM, memory="9")
+    field = browser.driver.find_element(By.ID, "memory")
+    for wrong in ("0", "-3", "5000"):
+        field.clear()
+        field.send_keys(wrong, Keys.ENTER)
+        browser.wait(f"return $('error').textContent.includes('memory_size is') && '{wrong}'")
+        browser.wait("return $('memory').value === '9' && state.memory === '9'")
+        browser.run("complain(null)")
+    assert link(browser)["memory"] == "9"
+    type_problem(browser, "3 1 4")
+    browser.wait("return views[0].problem === '3 1 4' && $('error').hidden")
+    browser.ready()
+    assert browser.run("return views[0].memory_size") == 9
+    browser.complaints()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ({"problem": "1 2", "memory": "abc"}, "memory_size is 'abc'; accepted: a whole number of"),
+        ({"problem": "1 nine"}, "problem is '1 nine'; accepted: numerals"),
+        ({"model": "nobody", "problem": "1 2"}, "This explorer has no model nobody."),
+        ({"problem": "1 2", "slot": "9999"}, "slot is 9999; accepted: a whole number from 1 to 4"),
+    ],
+)
+def test_a_link_to_what_is_refused_says_so_and_shows_something(
+    browser, address, runs, wrong, sentence
+):
+    browser.open(f"{address}#{urlencode({'model': runs['compr+reg'], **wrong})}")
+    browser.wait("return $('error').textContent")
+    assert sentence in browser.driver.find_element(By.ID, "error").text
+    shown = link(browser)
+    assert shown["model"] == runs["compr+reg"]
+    assert not {"memory", "slot"} & shown.keys()
+    browser.complaints()
+    type_problem(browser, "4 4")
+    browser.wait("return views[0].problem === '4 4' && $('error').hidden")
+
+
+def test_a_problem_that_no_address_can_hold(browser, address, runs):
+    browser.look(address, model=runs["compr+reg"], problem=PROBLEM, memory="9")
+    for count, sentence in (
+        (40_000, "length of the problem is 40000; accepted: at most 250"),
+        (60_000, "The problem has 120000 letters; accepted: at most 100000."),
+    ):
+        browser.run("$('problem').value = '1 '.repeat(arguments[0])", count)
+        browser.driver.find_element(By.CSS_SELECTOR, "#ask .primary").click()
+        browser.wait(f"return $('error').textContent.includes('{sentence[:20]}')")
+        assert sentence in browser.driver.find_element(By.ID, "error").text
+    assert link(browser)["problem"] == PROBLEM
+    browser.complaints()
+
+
+def test_numbers_that_cannot_be_saved_say_why(browser, address, runs):
+    browser.look(address, model=runs["compr+reg"], problem=PROBLEM, memory="9")
+    browser.run("views[0].problem = 'x'; document.querySelector('.answer a').click()")
+    browser.wait("return $('error').textContent.includes('problem is ')")
+    browser.run("views[0].problem = arguments[0]", PROBLEM)
+    browser.complaints()
 
 
 def test_drawing_a_problem_and_choosing_a_memory(browser, address, runs):

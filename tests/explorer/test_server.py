@@ -60,12 +60,42 @@ def test_no_file_is_opened_that_the_browser_names(address, runs, tmp_path):
         ),
         ("draw", {"length": "3", "seed": "9" * 5000}, "; accepted: a whole number"),
         ("attempt", {"problem": ""}, "problem is ''; accepted: numerals"),
+        ("attempt", {"problem": "1 " * 50_000}, "length of the problem is 50000; accepted: at"),
+        ("attempt", {"problem": "x" * 100_000}, "(99802 more letters)"),
+        ("states", {"problem": "1 x"}, "problem is '1 x'; accepted: numerals"),
+        ("data", {"problem": "1 x"}, "problem is '1 x'; accepted: numerals"),
+        ("data", {"problem": "1 2", "step": "99"}, "step is 99; accepted: a whole number from 1"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_sentence(address, runs, what, parameters, sentence):
     status, text = ask(address, what, model=runs["compr+reg"], **parameters)
     assert status == 400
     assert sentence in json.loads(text)["error"]
+
+
+@pytest.mark.parametrize(
+    ("what", "headers", "status", "sentence"),
+    [
+        ("nowhere", {}, 404, "There is nothing at this address."),
+        ("models", {"Host": "evil.example"}, 404, "There is nothing at this address."),
+        ("models", {"Sec-Fetch-Site": "cross-site"}, 403, "Only the explorer's own page is"),
+    ],
+)
+def test_every_refusal_is_a_sentence_in_json(address, what, headers, status, sentence):
+    found, text = ask(address, what, headers)
+    assert found == status
+    assert json.loads(text)["error"].startswith(sentence)
+
+
+def test_a_mistake_of_our_own_is_a_sentence_too(address, runs, monkeypatch, caplog):
+    def broken(*_):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(server, "attempt", broken)
+    status, text = ask(address, "attempt", model=runs["compr+reg"], problem="1")
+    assert status == 500
+    assert json.loads(text)["error"] == server.SENTENCES[500]
+    assert "ZeroDivisionError" in caplog.text  # the terminal says where
 
 
 def test_a_drawn_problem_is_one_of_the_task(address, runs):

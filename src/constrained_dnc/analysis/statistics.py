@@ -16,8 +16,6 @@ from constrained_dnc.published import THRESHOLD, Description
 
 SIGNIFICANCE = 0.05
 PAPER_INSTANCES = len(published.STATEFUL) * published.TRIALS  # per task
-AVERAGE_UP_TO = 45
-AVERAGE_UP_TO_EXTENDED = 450
 CONSTRAINED = ("compr", "reg", "compr+reg")
 BASELINE = "stateful-baseline"
 

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from constrained_dnc.cli.parsing import parse
-from constrained_dnc.errors import BadSetting
+from constrained_dnc.errors import LARGEST_SEED, BadSetting, require_whole
 from constrained_dnc.evaluation.lengths import predict
+from constrained_dnc.tasks.task import AbstractTask
 from constrained_dnc.training.run import Run, load_run
 from constrained_dnc.zoo import PREFIX, find
 
 SHOWN = range(10, 101, 10)
 """Lengths of the table of scores."""
+LONGEST = 10_000
+"""Longer problems fill screens, and memories."""
 
 
 @dataclass(frozen=True)
@@ -32,35 +36,44 @@ class _Demo:
 def demo(arguments: list[str]) -> int:
     """Give a baseline and a constrained model the same problems, ever longer ones."""
     asked = parse(_Demo, arguments, "cdnc demo", demo.__doc__)
+    require_whole("seed", asked.seed, 0, LARGEST_SEED)
+    for length in asked.lengths:
+        require_whole("lengths", length, 1, LONGEST)
     approaches = (asked.baseline, asked.constrained)
     runs = [load_run(f"{PREFIX}{asked.task}/{approach}") for approach in approaches]
+    problems = [_drawn(runs[0].task, length, asked.seed) for length in asked.lengths]
     training = runs[0].config.training
     print(
         f"{asked.task} by two pretrained models, both trained on lengths {training.min_length} to "
         f"{training.max_length}. A mark below an entry: it is wrong.",
         flush=True,
     )
-    for length in asked.lengths:
-        print(f"\nlength {length}")
-        print(_compared(runs, length, asked.seed), flush=True)
+    for problem in problems:
+        print(f"\nlength {len(problem)}")
+        print(_compared(runs, problem), flush=True)
     print(f"\n{_curves(asked.task, approaches)}")
     return 0
 
 
-def _compared(runs: Sequence[Run], length: int, seed: int) -> str:
+def _drawn(task: AbstractTask, length: int, seed: int) -> Any:
+    """A problem whose result can be printed as digits."""
+    problem = task.sample(seed, 1, length).problems[0]
+    if not all(isinstance(entry, int) for entry in task.solve(problem)):
+        raise BadSetting("task", task.name, "one whose result is one sequence of digits")
+    return problem
+
+
+def _compared(runs: Sequence[Run], problem: Any) -> str:
     """The right answer to one problem and those of the models, wrong entries marked."""
     task = runs[0].task
-    problem = task.sample(seed, 1, length).problems[0]
     right = task.solve(problem)
-    if not all(isinstance(entry, int) for entry in right):
-        raise BadSetting("task", task.name, "one whose result is one sequence of digits")
     width = max(len(run.config.approach.name) for run in runs)
     lines = [f"  {'problem':{width}}  {_digits(problem)}", f"  {'right':{width}}  {_digits(right)}"]
     for run in runs:
         answer = predict(run, task.format_problem(problem))
         wrong = [ours != theirs for ours, theirs in zip(answer, right, strict=True)]
         name = run.config.approach.name
-        count = f"{length - sum(wrong)} of {length} right"
+        count = f"{len(wrong) - sum(wrong)} of {len(wrong)} right"
         lines.append(f"  {name:{width}}  {_digits(answer)}  {count}")
         if any(wrong):
             lines.append(f"  {'':{width}}  {''.join('^' if bad else ' ' for bad in wrong)}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import getpass
+import os
 import socket
 import webbrowser
 from collections.abc import Sequence
@@ -14,12 +15,12 @@ from typing import Annotated
 import tyro
 
 from constrained_dnc import zoo
-from constrained_dnc.cli.parsing import parse
+from constrained_dnc.cli.parsing import MEMORY_SIZE, parse
 from constrained_dnc.errors import BadSetting
 from constrained_dnc.files import write_atomically
-from constrained_dnc.model.config import MemorySize
+from constrained_dnc.model.config import MemorySize, read_memory_size
 from constrained_dnc.training.compilation import use_compilation_cache
-from constrained_dnc.training.run import CONFIG, open_run
+from constrained_dnc.training.run import CONFIG, load_run, open_run
 
 ACCEPTED = f"a run directory, with a {CONFIG}, a folder of them, or zoo:TASK/APPROACH"
 
@@ -35,8 +36,8 @@ class _Explore:
     zoo:sort/compr+reg (by default all of these); last a problem, such as "3 1 4 1 0"."""
     html: Path | None = None
     """Write the page of the problem to this file, whole in itself, and end."""
-    memory_size: MemorySize | None = None
-    """Slots of the memory in that file, by default those of training; or growing."""
+    memory_size: Annotated[str | None, MEMORY_SIZE] = None
+    """Slots of the memory, by default those of training; or growing, with the input."""
     port: int | None = None
     """Port of the page on this machine; by default 8050 or the next free one."""
     browser: bool = True
@@ -53,11 +54,18 @@ def explore(arguments: list[str]) -> int:
     """
     asked = parse(_Explore, arguments, "cdnc explore", explore.__doc__)
     names, text = sort_out(asked.what)
+    memory_size = None if asked.memory_size is None else read_memory_size(asked.memory_size)
     use_compilation_cache()
+    if text is not None:
+        require_problem(text, names[0], asked.trust_code)
+    if memory_size is not None:
+        from constrained_dnc.explorer.attempts import require_drawable  # noqa: PLC0415
+
+        require_drawable(memory_size)
     if asked.html is not None:
-        _write(names, text, asked, asked.html)
+        _write(names, text, memory_size, asked, asked.html)
     else:
-        _show(names, text, asked)
+        _show(names, text, memory_size, asked)
     return 0
 
 
@@ -76,14 +84,35 @@ def sort_out(given: Sequence[str]) -> tuple[list[str], str | None]:
     return names, None
 
 
+def require_problem(text: str, name: str, trust_code: bool) -> None:
+    """Refuse a last argument that is neither: it may be a run or a problem that was mistyped."""
+    from constrained_dnc.explorer.attempts import read_problem  # noqa: PLC0415 - slow to import
+
+    task = load_run(name, trust_code=trust_code).task
+    try:
+        task.parse(text)
+    except BadSetting as error:
+        accepted = f"a problem of {task.name} ({error.args[2]}), or {ACCEPTED}"
+        raise BadSetting("last argument", text, accepted) from error
+    read_problem(task, text)
+
+
 def runs_in(folder: Path) -> list[str]:
     """The folder itself if it is a run, or the runs right inside it."""
+    if not os.path.isdir(folder):  # unlike pathlib's, it takes any text, also a very long one
+        return []
     if (folder / CONFIG).is_file():
         return [str(folder)]
     return sorted(str(path.parent) for path in folder.glob(f"*/{CONFIG}"))
 
 
-def _write(names: list[str], text: str | None, asked: _Explore, path: Path) -> None:
+def _write(
+    names: list[str],
+    text: str | None,
+    memory_size: MemorySize | None,
+    asked: _Explore,
+    path: Path,
+) -> None:
     from constrained_dnc.explorer import attempt, open_model  # noqa: PLC0415 - slow to import
     from constrained_dnc.explorer.page import one_file  # noqa: PLC0415
 
@@ -96,7 +125,7 @@ def _write(names: list[str], text: str | None, asked: _Explore, path: Path) -> N
     if text is None:
         length = models[0].training_lengths[1]
         text = first.format_problem(first.sample(0, 1, length).problems[0])
-    page = one_file([attempt(model, text, asked.memory_size) for model in models])
+    page = one_file([attempt(model, text, memory_size) for model in models])
     write_atomically(path, page.encode())
     print(f"{path}: {path.stat().st_size / 1e6:.1f} MB, opens in any browser")
 
@@ -109,7 +138,9 @@ def _second(names: list[str]) -> str | None:
     return names[1] if first == second else None
 
 
-def _show(names: list[str], text: str | None, asked: _Explore) -> None:
+def _show(
+    names: list[str], text: str | None, memory_size: MemorySize | None, asked: _Explore
+) -> None:
     from urllib.parse import urlencode  # noqa: PLC0415
 
     from constrained_dnc.explorer import server  # noqa: PLC0415 - slow to import
@@ -117,7 +148,7 @@ def _show(names: list[str], text: str | None, asked: _Explore) -> None:
     listening = server.listen(asked.port)
     port = listening.getsockname()[1]
     address = f"http://{server.HOST}:{port}/"
-    known = {"problem": text, "compare": _second(names), "memory": asked.memory_size}
+    known = {"problem": text, "compare": _second(names), "memory": memory_size}
     if any(known.values()):
         given = {name: value for name, value in known.items() if value}
         address += "#" + urlencode({"model": names[0], **given})

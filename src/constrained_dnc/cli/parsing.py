@@ -15,7 +15,13 @@ from typing import Annotated, Any, TypeVar
 
 import tyro
 
+from constrained_dnc.model.config import GROWING
+
 Asked = TypeVar("Asked")
+
+
+MEMORY_SIZE = tyro.conf.arg(metavar=f"INT|{GROWING}", help_behavior_hint="")
+"""A memory size is read as text: the parser's own complaint about a union names types."""
 
 
 @dataclass(frozen=True)

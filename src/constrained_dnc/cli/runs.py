@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import tyro
 
 from constrained_dnc.approaches import Approach
-from constrained_dnc.cli.parsing import parse, value_of
+from constrained_dnc.cli.parsing import MEMORY_SIZE, parse, value_of
 from constrained_dnc.cli.progress import Ticker
 from constrained_dnc.config import (
     PRESETS,
@@ -22,7 +22,7 @@ from constrained_dnc.config import (
     parse_lengths,
 )
 from constrained_dnc.errors import BadSetting, RunProblem
-from constrained_dnc.model.config import GROWING, MemorySize, ModelConfig
+from constrained_dnc.model.config import GROWING, ModelConfig, read_memory_size
 from constrained_dnc.tasks.registry import get_task
 from constrained_dnc.words import Choice, Rule
 
@@ -124,7 +124,7 @@ class _Evaluate:
     """A run directory, also one in training, or a pretrained model such as zoo:sort/compr+reg."""
     lengths: str | None = None
     """Input lengths, such as 2..100 or 2,5..50:5; by default those of the run's config."""
-    memory_size: tuple[MemorySize, ...] = ()
+    memory_size: Annotated[tuple[str, ...], MEMORY_SIZE] = ()
     """Memory sizes, by default that of training, or growing, with the input; all but that of
     training use the lengths for extended memory."""
     batches: int | None = None
@@ -144,6 +144,7 @@ class _Evaluate:
 def evaluate(arguments: list[str]) -> int:
     """Score the selected parameters of a run for every length, into a Parquet file."""
     asked = parse(_Evaluate, arguments, "cdnc evaluate", evaluate.__doc__)
+    memory_sizes = [read_memory_size(text) for text in asked.memory_size]
     from constrained_dnc.evaluation.lengths import evaluate as evaluate_run  # noqa: PLC0415 - slow to import
     from constrained_dnc.training.compilation import use_compilation_cache  # noqa: PLC0415
     from constrained_dnc.training.run import load_run  # noqa: PLC0415
@@ -154,7 +155,7 @@ def evaluate(arguments: list[str]) -> int:
         table = evaluate_run(
             run,
             lengths=None if asked.lengths is None else parse_lengths(asked.lengths),
-            memory_sizes=asked.memory_size or None,
+            memory_sizes=memory_sizes or None,
             batches=asked.batches,
             selection=asked.selection,
             backend=asked.backend,
@@ -195,7 +196,7 @@ class _Predict:
         tyro.conf.arg(metavar="[TEXT ...]", help_behavior_hint=""),
     ] = ()
     """Problems, such as "3 1 4 1 0"; without any, the lines of standard input."""
-    memory_size: MemorySize | None = None
+    memory_size: Annotated[str | None, MEMORY_SIZE] = None
     """Slots of the memory, by default those of training; or growing, with the input."""
     selection: Rule | None = None
     """Parameters selected by the loss on unseen (default) or seen lengths, or by the score."""
@@ -210,6 +211,7 @@ class _Predict:
 def predict(arguments: list[str]) -> int:
     """Answer problems with a trained model."""
     asked = parse(_Predict, arguments, "cdnc predict", predict.__doc__)
+    memory_size = None if asked.memory_size is None else read_memory_size(asked.memory_size)
     texts = [text for text in asked.texts or _lines() if text.strip()]
     if not texts:
         raise BadSetting("problem", "", "text, or lines on standard input, such as '3 1 4 1 0'")
@@ -224,7 +226,7 @@ def predict(arguments: list[str]) -> int:
     answers = predict_all(
         run,
         texts,
-        memory_size=asked.memory_size,
+        memory_size=memory_size,
         selection=asked.selection,
         backend=asked.backend,
     )

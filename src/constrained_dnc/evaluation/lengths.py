@@ -15,13 +15,12 @@ from constrained_dnc.cores import MAX_THREADS
 from constrained_dnc.errors import RunProblem, require_whole
 from constrained_dnc.evaluation.memories import (
     memory_for,
-    require_memory_size,
     source_of,
 )
 from constrained_dnc.evaluation.scores import MeanScores, mean_scores
 from constrained_dnc.files import make_folder
 from constrained_dnc.model.backend import AbstractBackend
-from constrained_dnc.model.config import GROWING, MemorySize
+from constrained_dnc.model.config import GROWING, MemorySize, require_memory_size
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.model.growing import Growing
 from constrained_dnc.storage import read_table, write_table

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from constrained_dnc.errors import BadSetting, RunProblem, require_whole
+from constrained_dnc.errors import RunProblem
 from constrained_dnc.files import read_json, write_json
 from constrained_dnc.model.config import GROWING, MemorySize
 from constrained_dnc.model.dnc import DNC
@@ -24,15 +23,6 @@ EXTENSION = 10
 """How many times larger the extended memory is."""
 FREE_CAPACITY = "free-capacity.json"
 """The file of a run with the least free capacity of each selection."""
-
-
-def require_memory_size(value: Any) -> None:
-    """Refuse what is neither a number of slots nor the word."""
-    if isinstance(value, str):
-        if value != GROWING:
-            raise BadSetting("memory_size", value, f"a number of slots, or {GROWING}")
-    else:
-        require_whole("memory_size", value, 1)
 
 
 def source_of(memory_size: MemorySize, trained: int) -> str:

@@ -14,13 +14,13 @@ from jaxtyping import Float
 
 from constrained_dnc.analysis.state_space import reduce_states
 from constrained_dnc.errors import BadSetting
-from constrained_dnc.evaluation.memories import memory_for, require_memory_size
+from constrained_dnc.evaluation.memories import memory_for
 from constrained_dnc.explorer.models import Model
 from constrained_dnc.model.backend import rounded_up
-from constrained_dnc.model.config import GROWING, MemorySize
+from constrained_dnc.model.config import GROWING, MemorySize, require_memory_size
 from constrained_dnc.model.dnc import DNC, Internals
 from constrained_dnc.model.growing import Growing
-from constrained_dnc.tasks.task import Batch
+from constrained_dnc.tasks.task import AbstractTask, Batch, Problem
 from constrained_dnc.training.run import backend_for
 
 MOST_SLOTS = 1000
@@ -89,25 +89,30 @@ class Attempt:
 
 def attempt(model: Model, text: str, memory_size: MemorySize | None = None) -> Attempt:
     """Give a model a problem in the task's own text and keep what happens inside."""
-    task = model.task
-    problem = task.parse(text)
-    length = task.length_of(problem)
-    if length > LONGEST:
-        raise BadSetting("the length of the problem", length, f"at most {LONGEST}, to be drawn")
-    memory_size = check_memory(model, memory_size)
-    batch = task.batch_of([problem])
+    problem = read_problem(model.task, text)
+    if memory_size is None:
+        memory_size = model.memory_size
+    else:
+        require_drawable(memory_size)
+    batch = model.task.batch_of([problem])
     outputs, internals = _unroll(model.dnc, batch.inputs, _memory(model, memory_size))
     return Attempt(model, batch, memory_size, outputs, internals)
 
 
-def check_memory(model: Model, memory_size: MemorySize | None) -> MemorySize:
-    """The memory of an attempt; by default that of training."""
-    if memory_size is None:
-        return model.memory_size
+def read_problem(task: AbstractTask, text: str) -> Problem:
+    """A problem that is short enough to be drawn, from the task's own text."""
+    problem = task.parse(text)
+    length = task.length_of(problem)
+    if length > LONGEST:
+        raise BadSetting("length of the problem", length, f"at most {LONGEST}, to be drawn")
+    return problem
+
+
+def require_drawable(memory_size: MemorySize) -> None:
+    """Refuse a memory that is none, or too large to be drawn."""
     require_memory_size(memory_size)
     if memory_size != GROWING and memory_size > MOST_SLOTS:
         raise BadSetting("memory_size", memory_size, f"at most {MOST_SLOTS} slots, to be drawn")
-    return memory_size
 
 
 def _memory(model: Model, memory_size: MemorySize) -> int | Growing:

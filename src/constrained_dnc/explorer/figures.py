@@ -6,6 +6,8 @@ side by side; `sample` says which one is drawn. Steps, slots and heads are count
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -23,6 +25,7 @@ Values = Float[np.ndarray, "..."]
 TOUCHED = 0.01
 """A slot that no weight ever reaches by this much is not in play."""
 FEWEST_SLOTS = 8
+DASHES = ("solid", "dash", "dot", "dashdot")
 ROW = 17
 """Pixels of a row with a name."""
 
@@ -240,24 +243,32 @@ def score_figure(
     length: int,
     training_lengths: tuple[int, int],
     paper_length: int | None = None,
+    paper_like: Collection[str] = (),
 ) -> go.Figure:
-    """Score against length, a line for each memory, with one length marked."""
+    """Score against length, a line for each name in `scores`, with one length marked.
+
+    Lines in `paper_like`, those of the paper's selection rule, have the colour of its maximum.
+    """
     figure = go.Figure(layout=_layout(height=300))
-    for (memory, line), dash in zip(scores.items(), _dashes(len(scores)), strict=True):
+    drawn: Counter[str] = Counter()
+    for name, line in scores.items():
+        colour = style.GREEN if name in paper_like else style.BLUE
+        dash = DASHES[drawn[colour] % len(DASHES)]
+        drawn[colour] += 1
         figure.add_scatter(
             x=list(line),
             y=[100 * score for score in line.values()],
-            name=memory,
+            name=name,
             mode="lines",
-            line={"color": style.BLUE, "width": 2, "dash": dash},
-            hovertemplate=f"length %{{x}}, {memory}: %{{y:.1f}} %<extra></extra>",
+            line={"color": colour, "width": 2, "dash": dash},
+            hovertemplate=f"length %{{x}}, {name}: %{{y:.1f}} %<extra></extra>",
         )
     first, last = training_lengths
     figure.add_vrect(first, last, fillcolor=style.GREY, opacity=0.18, line_width=0)
     figure.add_hline(95, line={"width": 1, "dash": "dot", "color": style.GREY})
     marked = {"this length": (length, style.VERMILION, "solid")}
     if paper_length:
-        marked["the paper's maximum"] = (paper_length, style.GREEN, "dash")
+        marked["the paper's maximum, 50 slots, rule unseen"] = (paper_length, style.GREEN, "dash")
     for name, (place, colour, dash) in marked.items():
         figure.add_scatter(
             x=[place, place],
@@ -397,7 +408,3 @@ def _range(values: Values) -> list[float]:
     low, high = float(values.min()), float(values.max())
     air = 0.06 * (high - low) or 1.0
     return [low - air, high + air]
-
-
-def _dashes(count: int) -> list[str]:
-    return (["solid", "dash", "dot", "dashdot"] * count)[:count]

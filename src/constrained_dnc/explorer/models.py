@@ -7,21 +7,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
-from pyarrow import ArrowException
-
 from constrained_dnc import zoo
 from constrained_dnc.config import Config
 from constrained_dnc.errors import RunProblem
+from constrained_dnc.explorer.scores import Curve, pretrained_curves, score_files, stored_curves
 from constrained_dnc.files import read_tensors
-from constrained_dnc.model.config import GROWING
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.tasks.task import AbstractTask
 from constrained_dnc.training.run import SELECTED, STATUS, Run, Status, load_run
-
-MEMORIES = ("trained", "extended", "growing")
-Scores = dict[str, dict[int, float]]
-"""Score by length, by memory."""
 
 
 @dataclass(frozen=True)
@@ -32,9 +25,11 @@ class Model:
     task: AbstractTask
     run: Run
     iteration: int  # of the parameters
+    iterations: int  # of training so far
     state: str  # how far the run is, in words
     is_training: bool
-    scores: Scores
+    curves: tuple[Curve, ...]
+    """Stored scores, those of the parameters shown first."""
 
     @cached_property
     def dnc(self) -> DNC:
@@ -44,6 +39,11 @@ class Model:
     @property
     def config(self) -> Config:
         return self.run.config
+
+    @property
+    def scores(self) -> dict[str, dict[int, float]]:
+        """Stored score by length, by the name of the curve."""
+        return {curve.name: curve.scores for curve in self.curves}
 
     @property
     def memory_size(self) -> int:
@@ -70,9 +70,14 @@ def open_model(name: str, *, trust_code: bool = False) -> Model:
         task=run.task,
         run=run,
         iteration=read_tensors(parameters)[1]["iteration"],
+        iterations=status.iteration,
         state=_in_words(status),
         is_training=status.state == "training",
-        scores=_pretrained_scores(name) if run.is_pretrained else _stored_scores(run.folder),
+        curves=(
+            pretrained_curves(name, run.default_rule, run.config.model.memory_size)
+            if run.is_pretrained
+            else stored_curves(run.folder)
+        ),
     )
 
 
@@ -81,7 +86,7 @@ def version_of(name: str) -> Any:
     if zoo.is_name(name):
         return name
     folder = Path(name)
-    files = [folder / SELECTED["unseen"], folder / STATUS, *_score_files(folder)]
+    files = [folder / SELECTED["unseen"], folder / STATUS, *score_files(folder)]
     return tuple((path.name, path.stat().st_mtime_ns) for path in files if path.exists())
 
 
@@ -89,30 +94,3 @@ def _in_words(status: Status) -> str:
     if status.state == "training":
         return f"training, iteration {status.iteration} of {status.iterations}"
     return f"{status.state} after {status.iteration} of {status.iterations} iterations"
-
-
-def _score_files(folder: Path) -> list[Path]:
-    return sorted(folder.glob("evaluation-unseen-*.parquet"))
-
-
-def _pretrained_scores(name: str) -> Scores:
-    """What the zoo tells about its model."""
-    found = {memory: zoo.find(name).scores(memory) for memory in MEMORIES}
-    return {
-        f"{memory} memory": dict(sorted(line.items())) for memory, line in found.items() if line
-    }
-
-
-def _stored_scores(folder: Path) -> Scores:
-    """What `cdnc evaluate` stored; the same lengths may have several memories."""
-    found: Scores = {}
-    for path in _score_files(folder):
-        try:
-            rows = pq.read_table(path).to_pylist()
-        except (OSError, ArrowException) as error:
-            raise RunProblem(f"{path} cannot be read: {error}") from error
-        for row in rows:
-            is_growing = row.get("memory") == GROWING
-            memory = "growing memory" if is_growing else f"{row['memory_size']} slots"
-            found.setdefault(memory, {})[row["length"]] = row["score"]
-    return {memory: dict(sorted(line.items())) for memory, line in found.items()}

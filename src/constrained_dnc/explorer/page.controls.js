@@ -1,54 +1,75 @@
 "use strict";
-// What a person does: choose, type, draw, scrub, play; and what the page asks its server.
+// What a person does: choose, type, draw, scrub, play, save, share; and what the page asks its server.
 
 const POLL = 5000; // milliseconds between two looks at a run that is still training
+const MOST_LETTERS = 100000; // of a problem: it travels in an address
 
 function query(view) {
   return new URLSearchParams({model: view.model.name, problem: view.problem, memory: view.memory_size});
 }
 
-async function ask(what, parameters) {
+async function request(what, parameters) {
   let answer;
   try {
     answer = await fetch(`${what}?${parameters}`);
   } catch {
     throw new Error("The explorer does not answer any more; start it again with cdnc explore.");
   }
-  const found = await answer.json();
-  if (!answer.ok) throw new Error(found.error);
-  return found;
+  if (answer.ok) return answer;
+  const {error} = await answer.json().catch(() => ({error: `The explorer refused with status ${answer.status}.`}));
+  throw new Error(error);
 }
+
+async function ask(what, parameters) { return (await request(what, parameters)).json(); }
 
 function complain(error) {
   $("error").textContent = error ? error.message : "";
   $("error").hidden = !error;
 }
 
+// Says what was refused. The form goes back to what is shown, but for the text: that is to be mended.
+function refuse(error) {
+  complain(error);
+  if (!views.length) return;
+  $("views").removeAttribute("aria-busy");
+  Object.assign(state, answered, {step: Number($("step").value), slot: Number($("slot").value)});
+  refill($("problem").value);
+  remember();
+}
+
+function refill(typed) {
+  fillForm();
+  if (typed) $("problem").value = typed;
+}
+
 async function load() {
-  const mine = ++asking;
+  const mine = ++asking, {model, compare, problem, memory} = state;
   $("views").setAttribute("aria-busy", "true");
   try {
-    const names = [state.model, state.compare].filter(Boolean);
-    const found = await Promise.all(names.map(name =>
-      ask("attempt", new URLSearchParams({model: name, problem: state.problem, memory: state.memory}))));
+    if (problem.length > MOST_LETTERS) throw new Error(`The problem has ${problem.length} letters; accepted: at most ${MOST_LETTERS}.`);
+    const found = await Promise.all([model, compare].filter(Boolean).map(name =>
+      ask("attempt", new URLSearchParams({model: name, problem, memory}))));
     if (mine !== asking) return; // a later question has overtaken this one
-    complain(null);
+    answered = {model, compare, problem, memory};
+    about.models = about.models.map(each => (found.find(view => view.model.name === each.name) || {model: each}).model);
     await showViews(found);
-    remember();
+    if (mine === asking) refill(document.activeElement === $("problem") && $("problem").value); // may be typing
   } catch (error) {
-    if (mine === asking) complain(error);
+    if (mine === asking) refuse(error);
   } finally {
     if (mine === asking) $("views").removeAttribute("aria-busy");
   }
 }
 
 async function drawProblem(length, seed) {
+  const mine = ++asking;
   try {
     const {problem} = await ask("draw", new URLSearchParams({model: state.model, length, seed}));
+    if (mine !== asking) return;
     $("problem").value = state.problem = problem;
     await load();
   } catch (error) {
-    complain(error);
+    if (mine === asking) refuse(error);
   }
 }
 
@@ -87,17 +108,30 @@ function fillForm() {
   $("problem").value = state.problem;
   $("length").max = chosen.longest;
   $("lead").textContent = `${chosen.task}: ${chosen.summary}`;
-  $("examples").replaceChildren(...chosen.examples.map(length => element("button", {
-    type: "button", textContent: String(length), title: `an example of length ${length}`, onclick: () => drawProblem(length, 0),
-  })));
-  news(chosen);
+  fillExamples(chosen);
+  news();
 }
 
-function news(chosen) {
-  const [shown] = views, newer = shown && shown.model.name === chosen.name && shown.model.iteration !== chosen.iteration;
+function fillExamples({name, examples}) {
+  if ($("examples").dataset.of === name) return; // a new button would lose the focus of the old one
+  $("examples").dataset.of = name;
+  $("examples").replaceChildren(...examples.map(length => element("button", {
+    type: "button", textContent: String(length), title: `an example of length ${length}`, onclick: () => drawProblem(length, 0),
+  })));
+}
+
+// How far the runs on the screen are by now, and whether they have newer parameters.
+function news() {
   $("news").replaceChildren();
-  if (chosen.is_training || newer) $("news").append(`${chosen.name}: ${chosen.state}. `);
-  if (newer) $("news").append(element("button", {type: "button", textContent: `Show the parameters of iteration ${chosen.iteration}`, onclick: load}));
+  for (const view of views) {
+    const now = model(view.model.name);
+    if (!now || now.problem) continue;
+    Object.assign(view.model, {state: now.state, is_training: now.is_training});
+    tellFrom(view);
+    const newer = now.iteration !== view.model.iteration;
+    if (now.is_training || newer) $("news").append(`${now.name}: ${now.state}. `);
+    if (newer) $("news").append(element("button", {type: "button", textContent: `Show the parameters of iteration ${now.iteration}`, onclick: load}), " ");
+  }
 }
 
 async function choose(name) {
@@ -112,12 +146,9 @@ async function choose(name) {
 
 async function poll() {
   if (views.some(view => view.model.is_training)) {
-    about.models = await ask("models", "").catch(() => about.models);
-    const now = model(state.model);
-    if (now && !now.problem) news(now);
-    if (views.every(view => !(model(view.model.name) || {}).is_training)) {
-      views.forEach(view => { view.model.is_training = false; });
-    }
+    const found = await ask("models", "").catch(() => about.models);
+    about.models = found.map(each => each.problem ? model(each.name) || each : each);
+    news();
   }
   setTimeout(poll, POLL);
 }
@@ -133,7 +164,7 @@ function listen() {
   $("slots").oninput = () => { $("memory").value = stops()[$("slots").value]; };
   $("slots").onchange = $("memory").onchange = () => {
     state.memory = $("memory").value;
-    load().then(() => fillForm());
+    load();
   };
   $("growing").onchange = () => {
     state.memory = $("growing").checked ? "growing" : "";
@@ -188,6 +219,69 @@ dark.addEventListener("change", redraw);
 let resizing = 0;
 addEventListener("resize", () => { clearTimeout(resizing); resizing = setTimeout(redraw, 150); });
 
+// --- saving and sharing ---
+
+function savePicture(panel, format) {
+  const {view} = panel, layout = {...panel.figure.layout, ...panel.legend, template: template(), paper_bgcolor: dark.matches ? "#1b2025" : "#ffffff"};
+  const line = {type: "line", yref: "paper", y0: 0, y1: 1, x0: state.step, x1: state.step, line: {color: "#d55e00", width: 2}};
+  if (OVER_TIME.includes(panel.name)) layout.shapes = [...layout.shapes || [], line];
+  if (MATRICES.includes(panel.name)) panel.figure.data[0].z = matrixAt(view, panel.name, state.step);
+  const size = {width: panel.frame.clientWidth, height: layout.height};
+  const name = `${view.model.task}-${view.model.approach}-${panel.name}-step-${state.step}`;
+  return Plotly.downloadImage({data: panel.figure.data, layout}, {format, scale: 2, filename: name, ...size});
+}
+
+async function saveData(event, view) {
+  event.preventDefault();
+  const download = `${view.model.task}-${view.model.approach}.npz`;
+  if (!served) return element("a", {href: `data:application/octet-stream;base64,${view.file}`, download}).click();
+  try {
+    const file = await (await request("data", `${query(view)}&step=${state.step}`)).blob();
+    const href = URL.createObjectURL(file);
+    element("a", {href, download}).click();
+    setTimeout(() => URL.revokeObjectURL(href), 60000);
+  } catch (error) {
+    complain(error);
+  }
+}
+
+function address() {
+  clearTimeout(remembering);
+  if (!views.length) return; // what was refused is in no link
+  const known = Object.entries({...answered, step: state.step, slot: state.slot}).filter(([, value]) => value);
+  history.replaceState(null, "", `#${new URLSearchParams(known)}`);
+}
+
+let remembering = 0;
+function remember() {
+  clearTimeout(remembering);
+  remembering = setTimeout(address, 250);
+}
+
+function recall() {
+  const known = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
+  if (served) Object.assign(state, FRESH); // a link says all of it, and leaves out what is fresh
+  for (const name of Object.keys(FRESH)) {
+    if (name in known) state[name] = typeof FRESH[name] === "number" ? Number(known[name]) || 0 : known[name];
+  }
+  state.step = state.step || 1;
+}
+
+$("share").onclick = async () => {
+  address();
+  try {
+    await navigator.clipboard.writeText(location.href);
+    $("share").textContent = "Copied";
+  } catch {
+    $("share").textContent = "It is in the address bar";
+  }
+  setTimeout(() => { $("share").textContent = "Copy link"; }, 2000);
+};
+
+// --- the beginning ---
+
+function unknown(name) { return new Error(`This explorer has no model ${name || "without a name"}.`); }
+
 async function begin() {
   recall();
   document.body.classList.toggle("whole", !served);
@@ -205,19 +299,37 @@ async function begin() {
   listen();
   setTimeout(poll, POLL);
   const wanted = usable.some(({name}) => name === state.model);
-  if (!wanted) Object.assign(state, {model: usable[0].name, problem: ""});
+  const stranger = wanted ? "" : state.model;
+  if (!wanted) Object.assign(state, FRESH, {model: usable[0].name});
   fillForm();
   if (state.problem) await load();
   else await drawProblem(model(state.model).training_lengths[1], 0);
+  if (!views.length) await startAfresh();
+  if (stranger) complain(unknown(stranger));
+}
+
+// After a link to what is refused: something to look at all the same.
+async function startAfresh() {
+  const said = $("error").textContent;
+  Object.assign(state, {...FRESH, model: state.model});
+  fillForm();
+  await drawProblem(model(state.model).training_lengths[1], 0);
+  if (said) complain(new Error(said));
 }
 
 addEventListener("hashchange", () => {
   const before = {...state};
   recall();
-  if (!served) return;
-  if (!model(state.model)) {
-    complain(new Error(`This explorer has no model ${state.model || "without a name"}.`));
+  if (!served) {
+    setStep(state.step);
+    follow(state.slot);
+    return;
+  }
+  const {problem} = model(state.model) || {problem: unknown(state.model).message};
+  if (problem) {
+    complain(new Error(problem));
     Object.assign(state, before);
+    remember();
     return;
   }
   fillForm();

@@ -28,7 +28,8 @@ const NOTICED = 0.1; // a weight below this is not worth a word
 const KEY_STEP = 8; // link matrices kept, one for each so many steps
 
 const FRESH = {model: "", compare: "", problem: "", memory: "", step: 1, slot: 0};
-let state = {...FRESH};
+let state = {...FRESH}; // what is asked for
+let answered = {}; // model, compare, problem and memory of what is shown
 let views = [];
 let asking = 0;
 
@@ -104,6 +105,8 @@ function story(view, step) {
 }
 
 function slotStory(view, slot) {
+  if (slot > view.all_slots) return `This memory has no slot ${slot}.`;
+  if (slot > view.slots) return `Slot ${slot}. Never written, never read: no weight reaches it by 0.01.`;
   const n = view.slots, told = {written: [], read: []};
   for (let t = 0; t < view.steps; t++) {
     const write = view.write_weights.values[t * n + slot - 1];
@@ -269,23 +272,31 @@ function setStep(step) {
   showStep();
 }
 
+function showSlot(view, slot) {
+  const panel = view.panels.find(({name}) => name === "slot"), drawn = slot <= view.slots;
+  panel.section.hidden = !slot;
+  panel.frame.hidden = !drawn;
+  if (!slot) return;
+  panel.words.textContent = slotStory(view, slot);
+  if (!drawn) return;
+  const n = view.slots, at = slot - 1, every = (values, stride, offset) =>
+    Float32Array.from({length: view.steps}, (_, t) => values[t * stride + offset]);
+  const [write, ...reads] = panel.figure.data, usage = reads.pop();
+  write.y = every(view.write_weights.values, n, at);
+  reads.forEach((trace, head) => { trace.y = every(view.read_weights.values, view.heads * n, head * n + at); });
+  usage.y = every(view.usage.values, n, at);
+  draw(panel).then(() => placeMarks(panel));
+}
+
 function follow(slot) {
-  state.slot = slot >= 1 ? Math.round(slot) : 0;
+  const most = Math.max(...views.map(view => view.all_slots));
+  const exists = Number.isInteger(slot) && slot >= 0 && slot <= most; // 0: none
+  if (exists) state.slot = slot;
+  else if (!(state.slot <= most)) state.slot = 0;
+  complain(exists ? null : new Error(`slot is ${slot}; accepted: a whole number from 1 to ${most}`));
   $("slot").value = state.slot || "";
   for (const view of views) {
-    const panel = view.panels.find(({name}) => name === "slot");
-    const shown = state.slot >= 1 && state.slot <= view.slots;
-    panel.section.hidden = !shown;
-    if (shown) {
-      const n = view.slots, at = state.slot - 1, every = (values, stride, offset) =>
-        Float32Array.from({length: view.steps}, (_, t) => values[t * stride + offset]);
-      const [write, ...reads] = panel.figure.data, usage = reads.pop();
-      write.y = every(view.write_weights.values, n, at);
-      reads.forEach((trace, head) => { trace.y = every(view.read_weights.values, view.heads * n, head * n + at); });
-      usage.y = every(view.usage.values, n, at);
-      panel.words.textContent = slotStory(view, state.slot);
-      draw(panel).then(() => placeMarks(panel));
-    }
+    showSlot(view, state.slot);
     view.panels.forEach(placeMarks);
   }
   remember();
@@ -306,7 +317,7 @@ async function showViews(found) {
   $("views").classList.toggle("two", views.length > 1);
   $("scrub").hidden = false;
   $("step").max = views[0].steps;
-  $("slot").max = Math.max(...views.map(view => view.slots));
+  $("slot").max = Math.max(...views.map(view => view.all_slots));
   setStep(Math.min(step, views[0].steps));
   for (const panel of views.flatMap(view => view.panels)) {
     if (!panel.figure || panel.name === "slot") continue;
@@ -322,6 +333,8 @@ function prepare(view, place) {
   for (const [name, packed] of Object.entries(view.arrays)) view[name] = unpack(packed);
   Object.assign(view, {place, links: [], columns: [element("div"), element("div")]});
   const panels = element("div", {className: "panels"}, ...view.columns);
+  view.from = element("p", {className: "soft"});
+  tellFrom(view);
   view.story = element("p", {className: view.heads > 2 ? "story long" : "story"});
   view.section = element("article", {className: "view", ariaLabel: view.model.name}, answerCard(view), panels);
   view.panels = PANELS.map(panel => makePanel(view, panel));
@@ -331,6 +344,10 @@ function prepare(view, place) {
 function memoryWords({memory_size, all_slots, model}) {
   const slots = memory_size === "growing" ? `a growing memory, ${all_slots} slots at the end` : `${all_slots} slots`;
   return `${slots} (trained with ${model.memory_size})`;
+}
+
+function tellFrom({from, model}) {
+  from.textContent = `${model.name}: parameters of iteration ${model.iteration}, ${model.state}.`;
 }
 
 function answerCard(view) {
@@ -345,7 +362,7 @@ function answerCard(view) {
     element("div", {className: "answer-head"},
       element("h2", {textContent: `${model.task}, ${model.approach}`}),
       element("span", {className: "score", textContent: `${percent(view.score)} `}, element("small", {textContent: view.score_kind}))),
-    element("p", {className: "soft", textContent: `${model.name}: parameters of iteration ${model.iteration}, ${model.state}.`}),
+    view.from,
     element("p", {className: "soft", textContent: `Length ${view.length} (trained on ${model.training_lengths.join(" to ")}), ${memoryWords(view)}. Right answer above, model below; ${wrong ? `${wrong} of ${view.entries.length} wrong` : "all right"}.`}),
     element("ul", {className: "entries"}, ...view.entryButtons.map(button => element("li", {}, button))),
     view.story, element("p", {className: "soft"}, data));
@@ -353,11 +370,11 @@ function answerCard(view) {
 
 async function showStates(view) {
   const panel = view.panels.find(({name}) => name === "states");
-  let found = view.states;
-  if (served) found = await ask("states", query(view)).catch(() => null);
+  let found = view.states, why = "There is no path: the controller carries no state, or not a finite one.";
+  if (served) found = await ask("states", query(view)).catch(error => { why = `no state is shown: ${error.message}`; });
   if (!views.includes(view)) return;
   if (!found) {
-    panel.words.textContent = "This controller carries no state from step to step.";
+    panel.words.textContent = why;
     panel.frame.remove();
     return;
   }
@@ -374,52 +391,3 @@ function redraw() {
   }
   if (views.length) showStep();
 }
-
-// --- saving and sharing ---
-
-function savePicture(panel, format) {
-  const {view} = panel, layout = {...panel.figure.layout, ...panel.legend, template: template(), paper_bgcolor: dark.matches ? "#1b2025" : "#ffffff"};
-  const line = {type: "line", yref: "paper", y0: 0, y1: 1, x0: state.step, x1: state.step, line: {color: "#d55e00", width: 2}};
-  if (OVER_TIME.includes(panel.name)) layout.shapes = [...layout.shapes || [], line];
-  if (MATRICES.includes(panel.name)) panel.figure.data[0].z = matrixAt(view, panel.name, state.step);
-  const size = {width: panel.frame.clientWidth, height: layout.height};
-  const name = `${view.model.task}-${view.model.approach}-${panel.name}-step-${state.step}`;
-  return Plotly.downloadImage({data: panel.figure.data, layout}, {format, scale: 2, filename: name, ...size});
-}
-
-function saveData(event, view) {
-  event.preventDefault();
-  const name = `${view.model.task}-${view.model.approach}.npz`;
-  const href = served ? `data?${query(view)}&step=${state.step}` : `data:application/octet-stream;base64,${view.file}`;
-  element("a", {href, download: name}).click();
-}
-
-let remembering = 0;
-function remember() {
-  clearTimeout(remembering);
-  remembering = setTimeout(() => {
-    const known = Object.entries(state).filter(([, value]) => value);
-    history.replaceState(null, "", `#${new URLSearchParams(known)}`);
-  }, 250);
-}
-
-function recall() {
-  const known = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
-  if (served) Object.assign(state, FRESH); // a link says all of it, and leaves out what is fresh
-  for (const name of Object.keys(state)) {
-    if (name in known) state[name] = typeof state[name] === "number" ? Number(known[name]) || 0 : known[name];
-  }
-  state.step = state.step || 1;
-}
-
-$("share").onclick = async () => {
-  clearTimeout(remembering);
-  history.replaceState(null, "", `#${new URLSearchParams(Object.entries(state).filter(([, value]) => value))}`);
-  try {
-    await navigator.clipboard.writeText(location.href);
-    $("share").textContent = "Copied";
-  } catch {
-    $("share").textContent = "It is in the address bar";
-  }
-  setTimeout(() => { $("share").textContent = "Copy link"; }, 2000);
-};

@@ -19,7 +19,7 @@ from constrained_dnc.explorer import views
 from constrained_dnc.explorer.attempts import LONGEST, Attempt, attempt
 from constrained_dnc.explorer.models import Model, open_model, version_of
 from constrained_dnc.explorer.page import compose
-from constrained_dnc.model.config import GROWING, MemorySize
+from constrained_dnc.model.config import MemorySize, read_memory_size
 
 HOST = "127.0.0.1"
 PORT = 8050
@@ -30,6 +30,15 @@ POLICY = (
     "img-src data: blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'"
 )
+
+LONGEST_ADDRESS = 1 << 20
+"""In bytes; the page sends no problem that could need more."""
+SENTENCES = {
+    403: "Only the explorer's own page is answered.",
+    404: "There is nothing at this address.",
+    405: "Only GET is answered.",
+    500: "The explorer failed at this; its terminal says where.",
+}
 
 
 class Shelf:
@@ -66,6 +75,14 @@ class Shelf:
         return described
 
 
+class Refused(tornado.web.HTTPError):
+    """A question that gets a sentence instead of an answer."""
+
+    def __init__(self, sentence: str):
+        super().__init__(400)
+        self.sentence = sentence
+
+
 class Handler(tornado.web.RequestHandler):
     """Answers in a thread, says in one sentence what is wrong, and only to this page."""
 
@@ -82,15 +99,31 @@ class Handler(tornado.web.RequestHandler):
         self.set_header("Referrer-Policy", "no-referrer")
         self.set_header("Cache-Control", "no-store")
 
-    async def reply(self, work: Callable[[], Any]) -> None:
-        """Send what `work` finds as JSON, or its complaint."""
+    async def found(self, work: Callable[[], Any]) -> Any:
+        """What `work` finds, in a thread."""
         try:
-            found = await asyncio.get_running_loop().run_in_executor(self.threads, work)
+            return await asyncio.get_running_loop().run_in_executor(self.threads, work)
         except (BadSetting, RunProblem) as error:
-            self.set_status(400)
-            found = {"error": str(error)}
+            raise Refused(str(error)) from error
+
+    async def reply(self, work: Callable[[], Any]) -> None:
+        """Send what `work` finds as JSON."""
+        found = await self.found(work)
         self.set_header("Content-Type", "application/json; charset=utf-8")
         self.finish(views.dumps(found))
+
+    def write_error(self, status_code: int, **about: Any) -> None:
+        """Whatever went wrong, the page gets a sentence to show."""
+        _, error, _ = about.get("exc_info", (None, None, None))
+        usual = SENTENCES.get(status_code, f"The request was refused: {self._reason}.")
+        sentence = error.sentence if isinstance(error, Refused) else usual
+        self.set_header("Content-Type", "application/json; charset=utf-8")
+        self.finish(views.dumps({"error": sentence}))
+
+    def log_exception(self, kind: Any, error: Any, trace: Any) -> None:
+        """Only what is our fault belongs on the terminal."""
+        if not isinstance(error, tornado.web.HTTPError):
+            super().log_exception(kind, error, trace)
 
     def asked(self) -> Attempt:
         """The attempt that the address names."""
@@ -98,15 +131,13 @@ class Handler(tornado.web.RequestHandler):
         memory = self.get_query_argument("memory", "")
         size: MemorySize | None = None
         if memory:
-            size = GROWING if memory == GROWING else _whole("memory_size", memory)
+            size = read_memory_size(memory)
         return attempt(model, self.get_query_argument("problem", "", strip=False), size)
 
 
 class Page(Handler):
     async def get(self) -> None:
-        loop = asyncio.get_running_loop()
-        models = await loop.run_in_executor(self.threads, self.shelf.describe)
-        self.finish(compose(models))
+        self.finish(compose(await self.found(self.shelf.describe)))
 
 
 class Plotly(Handler):
@@ -148,17 +179,21 @@ class States(Handler):
 
 class Data(Handler):
     async def get(self) -> None:
-        step = self.get_query_argument("step", "1")
-        loop = asyncio.get_running_loop()
-        try:
-            file = await loop.run_in_executor(
-                self.threads, lambda: views.data_file(self.asked(), _whole("step", step))
+        file = await self.found(
+            lambda: views.data_file(
+                self.asked(), _whole("step", self.get_query_argument("step", "1"))
             )
-        except (BadSetting, RunProblem) as error:
-            raise tornado.web.HTTPError(400, reason=type(error).__name__) from error
+        )
         self.set_header("Content-Type", "application/octet-stream")
         self.set_header("Content-Disposition", "attachment")
         self.finish(file)
+
+
+class Nothing(Handler):
+    """Any other address, and any other name of this machine."""
+
+    def prepare(self) -> None:
+        raise tornado.web.HTTPError(404)
 
 
 ROUTES = {
@@ -175,7 +210,12 @@ ROUTES = {
 def application(shelf: Shelf) -> tornado.web.Application:
     """The page's routes, for requests to this machine by its own name only."""
     parts = {"shelf": shelf, "threads": ThreadPoolExecutor(2)}
-    app = tornado.web.Application(compress_response=True, log_function=lambda handler: None)
+    app = tornado.web.Application(
+        compress_response=True,
+        log_function=lambda handler: None,
+        default_handler_class=Nothing,
+        default_handler_args=parts,
+    )
     app.add_handlers(
         r"(127\.0\.0\.1|localhost)", [(path, kind, parts) for path, kind in ROUTES.items()]
     )
@@ -202,7 +242,7 @@ def listen(port: int | None) -> socket.socket:
 
 async def serve(shelf: Shelf, listening: socket.socket) -> None:
     """Show the page until the task is cancelled."""
-    server = tornado.httpserver.HTTPServer(application(shelf))
+    server = tornado.httpserver.HTTPServer(application(shelf), max_header_size=LONGEST_ADDRESS)
     server.add_sockets([listening])
     try:
         await asyncio.Event().wait()

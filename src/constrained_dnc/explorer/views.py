@@ -12,10 +12,9 @@ import numpy as np
 import plotly.graph_objects as go
 
 from constrained_dnc import published
-from constrained_dnc.explorer import figures
+from constrained_dnc.explorer import figures, scores
 from constrained_dnc.explorer.attempts import LONGEST, MOST_SLOTS, Attempt, arrays, state_paths
 from constrained_dnc.explorer.models import Model
-from constrained_dnc.published import THRESHOLD
 
 NEEDED = ("write_weights", "read_weights", "usage", "precedence", "memory")
 """What the browser follows slots and builds the two matrices from, step by step."""
@@ -66,7 +65,7 @@ def view(found: Attempt, slots: int | None = None) -> dict[str, Any]:
         "score": found.score,
         "score_kind": found.model.task.score_kind,
         "entries": [[entry.right, entry.given, entry.is_right] for entry in found.entries],
-        "scores_note": scores_note(found),
+        "scores_note": scores_note(found.model),
         "arrays": {name: packed(array) for name, array in needed.items()},
         "figures": {name: as_json(figure) for name, figure in drawn(found, shown).items()},
     }
@@ -87,12 +86,14 @@ def drawn(found: Attempt, shown: int) -> dict[str, go.Figure]:
         "memory": figures.memory_figure(inside, 1, slots=shown),
         "link": figures.link_figure(inside, 1, slots=shown),
     }
-    if found.model.scores:
+    of = found.model.task.name, found.model.config.approach.name
+    if found.model.curves:
         plots["scores"] = figures.score_figure(
             found.model.scores,
             found.batch.length,
             found.model.training_lengths,
-            _published_length(found.model),
+            published.max_lengths(False).get(of),
+            [curve.name for curve in found.model.curves if curve.rule == scores.PAPERS_RULE],
         )
     return plots
 
@@ -106,24 +107,13 @@ def states(found: Attempt) -> dict[str, Any] | None:
     return {"figure": as_json(figure), "path": packed(paths[:, 0])}
 
 
-def scores_note(found: Attempt) -> str:
-    """The paper's numbers beside the stored ones, in words."""
-    model = found.model
-    parts = []
-    if not model.scores:
-        parts.append(f"No scores are stored; `cdnc evaluate {model.name}` makes them.")
-    for memory, line in model.scores.items():
-        passed = [length for length, score in line.items() if score >= THRESHOLD]
-        parts.append(f"Maximum length with {memory}: {max(passed, default=0)}.")
-    task, approach = model.task.name, model.config.approach.name
-    average = published.average_scores(False).get((task, approach))
-    longest = _published_length(model)
-    if average is not None and longest is not None:
-        parts.append(
-            f"The paper's {approach}, trained on lengths 5 to 15 with 50 slots: maximum length "
-            f"{longest}, average score {100 * average.median:.0f} %."
-        )
-    return " ".join(parts)
+def scores_note(model: Model) -> str:
+    """The stored numbers and the paper's, each with what it is of."""
+    stored = scores.in_words(model.curves, model.iterations)
+    if not stored:
+        stored = f"No scores are stored; `cdnc evaluate {model.name}` makes them."
+    paper = scores.paper_in_words(model.task.name, model.config.approach.name)
+    return f"{stored} {paper}".rstrip()
 
 
 def data_file(found: Attempt, step: int) -> bytes:
@@ -149,7 +139,3 @@ def as_json(figure: go.Figure) -> dict[str, Any]:
 def dumps(values: Mapping[str, Any] | list[Any] | None) -> str:
     """JSON that can stand inside a page."""
     return json.dumps(values, allow_nan=False).replace("</", "<\\/")
-
-
-def _published_length(model: Model) -> int | None:
-    return published.max_lengths(False).get((model.task.name, model.config.approach.name))

@@ -5,11 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from constrained_dnc.errors import LARGEST, SMALLEST, require_number, require_whole
+from constrained_dnc.errors import (
+    LARGEST,
+    SMALLEST,
+    BadSetting,
+    require_number,
+    require_whole,
+)
 
 MemorySize: TypeAlias = int | Literal["growing"]
 """Slots of the memory of a trained model, or a number that grows with its input."""
 GROWING: Literal["growing"] = "growing"
+MOST_SLOTS = 2**24
+"""What the kernel takes; the link has a number for every pair of slots."""
 
 
 @dataclass(frozen=True)
@@ -35,3 +43,26 @@ class ModelConfig:
         if self.clip_value is not None:
             require_number("model.clip_value", self.clip_value, SMALLEST)
         require_number("model.forget_bias", self.forget_bias, -LARGEST)
+
+
+def require_memory_size(value: object) -> None:
+    """Refuse what is neither a number of slots nor the word."""
+    if value == GROWING:
+        return
+    try:
+        require_whole("memory_size", value, 1, MOST_SLOTS)
+    except BadSetting:
+        accepted = f"a whole number of slots from 1 to {MOST_SLOTS}, or {GROWING}"
+        raise BadSetting("memory_size", value, accepted) from None
+
+
+def read_memory_size(text: str) -> MemorySize:
+    """The memory size that a person has typed.
+
+    >>> read_memory_size("50"), read_memory_size("growing")
+    (50, 'growing')
+    """
+    is_number = text.isascii() and text.isdigit() and len(text) < 20
+    value: object = int(text) if is_number else text
+    require_memory_size(value)
+    return int(text) if is_number else GROWING

@@ -168,9 +168,9 @@ def evaluate(
 ) -> Evaluation:
     """Maximum lengths and average scores with one kind of memory."""
     curves = study.curves(memory, selection, iterations)
-    up_to = statistics.AVERAGE_UP_TO
+    up_to = published.AVERAGE_UP_TO
     if memory != "trained":
-        up_to = statistics.AVERAGE_UP_TO_EXTENDED
+        up_to = published.AVERAGE_UP_TO_EXTENDED
     counted = {
         key: _counted(curve) if memory == "growing" else curve for key, curve in curves.items()
     }

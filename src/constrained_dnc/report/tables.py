@@ -119,7 +119,7 @@ def _average_cells(
 def _average_caption(
     approaches: Sequence[str], extended: bool, averaged_lengths: tuple[int, int] | None
 ) -> str:
-    up_to = statistics.AVERAGE_UP_TO_EXTENDED if extended else statistics.AVERAGE_UP_TO
+    up_to = published.AVERAGE_UP_TO_EXTENDED if extended else published.AVERAGE_UP_TO
     over = "the evaluated lengths" if averaged_lengths is None else "the evaluated lengths from "
     over += "" if averaged_lengths is None else span(averaged_lengths)
     if averaged_lengths != (2, up_to):

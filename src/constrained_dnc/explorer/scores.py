@@ -1,0 +1,123 @@
+"""What is stored about a model: scores over lengths, and the paper's numbers beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean
+
+from constrained_dnc import published, zoo
+from constrained_dnc.evaluation.lengths import SCHEMA
+from constrained_dnc.evaluation.memories import EXTENSION
+from constrained_dnc.model.config import GROWING
+from constrained_dnc.storage import read_table
+
+PAPERS_RULE = "unseen"
+AVERAGED = range(2, published.AVERAGE_UP_TO + 1)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Score by length of the parameters that a selection rule found, with one memory."""
+
+    rule: str
+    memory: str
+    """How large, in words."""
+    scores: dict[int, float]
+    iteration: int | None = None
+    """Of the parameters, where that is stored."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.memory}, rule {self.rule}"
+
+    @property
+    def max_length(self) -> int:
+        passed = (length for length, score in self.scores.items() if score >= published.THRESHOLD)
+        return max(passed, default=0)
+
+    @property
+    def average(self) -> float | None:
+        """As the paper takes it; None if one of its lengths was not measured."""
+        if any(length not in self.scores for length in AVERAGED):
+            return None
+        return mean(self.scores[length] for length in AVERAGED)
+
+
+def pretrained_curves(name: str, rule: str, trained: int) -> tuple[Curve, ...]:
+    """What the zoo tells about its model, and about the paper's rule in the same run."""
+    model = zoo.find(name)
+    memories = {
+        "trained": slots(trained),
+        "extended": slots(EXTENSION * trained),
+        "growing": f"{GROWING} memory",
+    }
+    return tuple(
+        Curve(each, words, scores, model.about["iteration"] if each == rule else None)
+        for each in dict.fromkeys((rule, PAPERS_RULE))
+        for memory, words in memories.items()
+        if (scores := dict(sorted(model.scores(memory, each).items())))
+    )
+
+
+def score_files(folder: Path) -> list[Path]:
+    """The tables that `cdnc evaluate` stored for the parameters that are shown."""
+    return sorted(folder.glob(f"evaluation-{PAPERS_RULE}-*.parquet"))
+
+
+def stored_curves(folder: Path) -> tuple[Curve, ...]:
+    """What `cdnc evaluate` stored, a curve for each memory."""
+    found: dict[str, Curve] = {}
+    for path in score_files(folder):
+        for row in read_table(path, SCHEMA).to_pylist():
+            is_growing = row["memory"] == GROWING
+            memory = f"{GROWING} memory" if is_growing else slots(row["memory_size"])
+            curve = found.setdefault(memory, Curve(row["selection"], memory, {}, row["iteration"]))
+            curve.scores[row["length"]] = row["score"]
+    return tuple(found.values())
+
+
+def in_words(curves: Sequence[Curve], iterations: int) -> str:
+    """The maximum lengths of each rule."""
+    by_rule: dict[str, list[Curve]] = {}
+    for curve in curves:
+        by_rule.setdefault(curve.rule, []).append(curve)
+    return " ".join(
+        f"{_parameters(rule, of[0].iteration, iterations)}: {_lengths(of)}."
+        for rule, of in by_rule.items()
+    )
+
+
+def paper_in_words(task: str, approach: str) -> str:
+    """The same of the paper; empty for a task or an approach that is not its own."""
+    key = task, approach
+    if key not in published.max_lengths(False):
+        return ""
+    fixed, extended = (published.max_lengths(large)[key] for large in (False, True))
+    average = published.average_scores(False)[key].median
+    first, last = published.TRAINING_LENGTHS
+    return (
+        f"The paper's {approach} (rule {PAPERS_RULE}, {published.ITERATIONS} iterations on lengths "
+        f"{first} to {last}, medians of {published.TRIALS} trials): maximum length {fixed} with "
+        f"{slots(published.SLOTS)} (average score {100 * average:.0f} %), {extended} with "
+        f"{slots(EXTENSION * published.SLOTS)}."
+    )
+
+
+def slots(count: int) -> str:
+    return f"{count} slots"
+
+
+def _parameters(rule: str, iteration: int | None, iterations: int) -> str:
+    own = " (the paper's)" if rule == PAPERS_RULE else ""
+    which = "" if iteration is None else f"iteration {iteration} of "
+    return f"Rule {rule}{own}, {which}{iterations} iterations"
+
+
+def _lengths(curves: Iterable[Curve]) -> str:
+    parts = []
+    for curve in curves:
+        average = "" if curve.average is None else f" (average score {100 * curve.average:.0f} %)"
+        parts.append(f"{curve.max_length} with {curve.memory}{average}")
+    return "maximum length " + ", ".join(parts)

@@ -1,0 +1,75 @@
+"""Stored scores beside the paper's: each number says what it is of."""
+
+import json
+import shutil
+
+from constrained_dnc import published, zoo
+from constrained_dnc.explorer import open_model, views
+from constrained_dnc.explorer.scores import Curve, in_words
+
+
+def test_maximum_length_and_average():
+    scores = {length: 1.0 if length <= 20 else 0.5 for length in range(1, 60)}
+    curve = Curve("unseen", "50 slots", scores | {30: 0.95, 31: 0.9499})
+    assert curve.max_length == 30
+    assert round(curve.average, 6) == round((19 + 23 * 0.5 + 0.95 + 0.9499) / 44, 6)
+    assert Curve("unseen", "50 slots", {2: 1.0}).average is None
+    assert Curve("unseen", "50 slots", {2: 0.1}).max_length == 0
+
+
+def test_rules_are_told_apart():
+    curves = [
+        Curve("score", "50 slots", {2: 1.0}, 70),
+        Curve("score", "500 slots", {3: 1.0}, 70),
+        Curve("unseen", "50 slots", {4: 1.0}),
+    ]
+    assert in_words(curves, 90) == (
+        "Rule score, iteration 70 of 90 iterations: maximum length 2 with 50 slots, 3 with 500 "
+        "slots. Rule unseen (the paper's), 90 iterations: maximum length 4 with 50 slots."
+    )
+
+
+def test_the_paper_stands_beside_its_own_rule(runs, monkeypatch, tmp_path):
+    """A pretrained model has parameters of the rule score; the paper's number is of another."""
+    folder = tmp_path / "copy" / "compr+reg"
+    shutil.copytree(runs["compr+reg"], folder)
+    (folder / "selected.safetensors").rename(folder / "selected-score.safetensors")
+    scores = {
+        "score": {"trained": {"7": 0.99, "8": 0.5}, "extended": {"5": 0.96}},
+        "unseen": {"trained": {"3": 0.97, "4": 0.9}},
+        "seen": {"trained": {"2": 0.99}},
+    }
+    about = {
+        "trial": 0,
+        "trials": 1,
+        "iterations": 10,
+        "iteration": 6,
+        "commit": "",
+        "scores": scores,
+    }
+    (folder / zoo.SCORES).write_text(json.dumps(about))
+    monkeypatch.setattr(zoo, "MODELS", tmp_path)
+    model = open_model("zoo:copy/compr+reg")
+    note = views.scores_note(model)
+    assert (
+        "Rule score, iteration 6 of 10 iterations: maximum length 7 with 4 slots, 5 with 40 slots"
+        in note
+    )
+    assert "Rule unseen (the paper's), 10 iterations: maximum length 3 with 4 slots" in note
+    paper = published.max_lengths(False)["copy", "compr+reg"]
+    assert (
+        "The paper's compr+reg (rule unseen, 300000 iterations on lengths 5 to 15, medians of 10 "
+        f"trials): maximum length {paper} with 50 slots"
+    ) in note
+    assert "seen, 4 slots" not in " ".join(model.scores)
+    assert list(model.scores) == [
+        "4 slots, rule score",
+        "40 slots, rule score",
+        "4 slots, rule unseen",
+    ]
+
+
+def test_a_run_without_scores_says_how_to_get_them(runs):
+    name = runs["stateless-baseline"]
+    note = views.scores_note(open_model(name))
+    assert note.startswith(f"No scores are stored; `cdnc evaluate {name}` makes them.")
