@@ -8,10 +8,10 @@ from pathlib import Path
 from statistics import mean
 
 from constrained_dnc import published, zoo
-from constrained_dnc.evaluation.lengths import SCHEMA
 from constrained_dnc.evaluation.memories import EXTENSION
 from constrained_dnc.model.config import GROWING
 from constrained_dnc.storage import read_table
+from constrained_dnc.study.disk import SCHEMA
 
 PAPERS_RULE = "unseen"
 AVERAGED = range(2, published.AVERAGE_UP_TO + 1)
