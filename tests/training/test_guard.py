@@ -9,7 +9,7 @@ import pytest
 from constrained_dnc.config import TrainingConfig
 from constrained_dnc.files import read_tensors
 from constrained_dnc.training.guard import guarded_update, keep_offender
-from constrained_dnc.training.loop import make_optimiser
+from constrained_dnc.training.opening import make_optimiser
 
 PARAMETERS = {"w": jnp.asarray([1.0, -2.0]), "b": jnp.asarray(0.5)}
 

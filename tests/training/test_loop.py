@@ -23,7 +23,7 @@ from constrained_dnc.errors import BadSetting, RunProblem
 from constrained_dnc.files import read_tensors
 from constrained_dnc.model.backend import PureBackend, choose_backend
 from constrained_dnc.tasks.registry import get_task
-from constrained_dnc.training import loop, metrics
+from constrained_dnc.training import metrics, opening
 from constrained_dnc.training.loop import train
 from constrained_dnc.training.observer import Observer
 from constrained_dnc.training.replay import replay
@@ -330,9 +330,9 @@ def test_another_config_backend_or_thread_count_is_refused(finished, changes, se
 
 
 def test_other_surroundings_cost_a_warning(finished, monkeypatch):
-    stored = loop.surroundings()
+    stored = opening.surroundings()
     stored["versions"]["jax"] = "0.0.1"
-    monkeypatch.setattr(loop, "surroundings", lambda: stored)
+    monkeypatch.setattr(opening, "surroundings", lambda: stored)
     watcher = Watcher()
     train(CONFIG, finished[0].folder, observer=watcher)
     assert any("jax" in warning and "0.0.1" in warning for warning in watcher.warnings)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -14,33 +13,22 @@ from pathlib import Path
 import equinox as eqx
 import jax
 import numpy as np
-import optax
 
-from constrained_dnc.config import Config, TrainingConfig, differences, lengthened, located
-from constrained_dnc.cores import MAX_THREADS, available_cores
-from constrained_dnc.errors import BadSetting, RunProblem, require_whole
-from constrained_dnc.files import (
-    locked,
-    make_folder,
-    read_json,
-    reason_of,
-    remove_unfinished,
-    write_json,
-)
+from constrained_dnc.config import Config, located
+from constrained_dnc.cores import MAX_THREADS
+from constrained_dnc.errors import RunProblem, require_whole
+from constrained_dnc.files import locked, remove_unfinished, write_json
 from constrained_dnc.model.backend import AbstractBackend
-from constrained_dnc.tasks.registry import get_task
-from constrained_dnc.training.checkpoint import Checkpoints, Progress
 from constrained_dnc.training.guard import (
     MAX_KEPT,
-    MAX_SKIPPED_IN_A_ROW,
     TOLERABLE_SHARE,
     guarded_update,
     keep_offender,
 )
 from constrained_dnc.training.metrics import MetricsFile, mean_entropy
 from constrained_dnc.training.observer import Observer, Snapshot
+from constrained_dnc.training.opening import Opened, end_of, open_training, prepare_folder
 from constrained_dnc.training.run import (
-    CONFIG,
     LOCK,
     METRICS,
     NONFINITE,
@@ -48,17 +36,9 @@ from constrained_dnc.training.run import (
     Run,
     State,
     Status,
-    backend_for,
-    changed_sources,
-    initial_model,
     open_run,
-    read_status,
-    replace_config,
-    surroundings,
-    write_config,
     write_selected,
 )
-from constrained_dnc.training.selection import new_selections
 from constrained_dnc.training.stopping import Stop, postponed_signals
 from constrained_dnc.training.streams import Drawn, draw, entropy_batch
 from constrained_dnc.words import Choice
@@ -82,12 +62,13 @@ def train(
         require_whole("threads", threads, 1, MAX_THREADS)
     config, folder = located(config), Path(run_dir)
     observer = observer or Observer()
-    make_folder(folder, "run_dir")
-    _refuse_strange_folder(folder)
+    prepare_folder(folder)
     with postponed_signals() as stop, jax.enable_x64(False):  # the same bits with either default
         with locked(folder / LOCK):
             remove_unfinished(folder)
-            training = _Training(config, folder, backend, threads, observer)
+            training = _Training(
+                open_training(config, folder, backend, threads, observer), observer
+            )
             training.run(stop)
         if stop.signal is not None and not training.has_ended:
             observer.say(f"stopped by {stop.signal.name}; the same command goes on from here")
@@ -95,86 +76,22 @@ def train(
     return open_run(folder)
 
 
-def make_optimiser(config: TrainingConfig) -> optax.GradientTransformation:
-    """Adam behind clipping by the global norm."""
-    return optax.chain(
-        optax.clip_by_global_norm(config.clip_norm),
-        optax.adam(config.learning_rate, b1=config.beta_1, b2=config.beta_2, eps=config.epsilon),
-    )
-
-
-def _refuse_strange_folder(folder: Path) -> None:
-    """Never write among files that are not a run's."""
-    try:
-        names = os.listdir(folder)
-    except OSError as error:
-        accepted = f"a folder that can be read ({reason_of(error)})"
-        raise BadSetting("run_dir", str(folder), accepted) from error
-    strangers = [name for name in names if name != LOCK and name[0] != "."]
-    if strangers and not (folder / CONFIG).exists():
-        raise BadSetting(
-            "run_dir", str(folder), f"a new or empty folder, or a run's with a {CONFIG}"
-        )
-
-
 class _Training:
     """One process's share of a run."""
 
-    def __init__(
-        self,
-        config: Config,
-        folder: Path,
-        backend: Choice | AbstractBackend,
-        threads: int | None,
-        observer: Observer,
-    ):
-        stored = open_run(folder) if (folder / CONFIG).exists() else None
-        if stored is not None:
-            _refuse_changes(stored, config, backend, threads)
-        self.config = config
-        self.folder = folder
+    def __init__(self, opened: Opened, observer: Observer):
+        self.config = opened.config
+        self.folder = opened.folder
+        self.task = opened.task
+        self.rest = opened.rest
+        self.backend = opened.backend
+        self.checkpoints = opened.checkpoints
+        self.progress = opened.progress
+        self.update = guarded_update(opened.optimiser)
         self.observer = observer
-        self.task = get_task(config.task)
-        model = initial_model(config)
-        parameters, self.rest = eqx.partition(model, eqx.is_inexact_array)
-        if threads is None:
-            threads = stored.threads if stored else available_cores()
-        if isinstance(backend, str):
-            choice = stored.backend if stored and backend == "auto" else backend
-            backend = backend_for(config, model, choice, threads)
-            if stored is not None:
-                backend.reason = "as the run began"
-        self.backend = backend
-        optimiser = make_optimiser(config.training)
-        self.update = guarded_update(optimiser)
-        self.checkpoints = Checkpoints(folder, config, backend.name, threads)
-        fresh = Progress(
-            parameters,
-            optimiser.init(parameters),
-            new_selections(config.training.window),
-        )
-        found = self.checkpoints.load(fresh, observer.warn)
-        self.progress = found or fresh
         self.written: dict[str, int | None] = {}  # best iteration in the file of each rule
+        self.seconds_before = opened.seconds_before
         self.began = time.monotonic()
-        self.seconds_before = _seconds_before(folder, observer)
-        if stored is None:
-            write_config(folder, config, backend.name, threads)
-        else:
-            _warn_of_changes(stored, observer)
-            self._lengthen(stored)
-        observer.say(f"backend {backend.name}: {backend.reason}")
-        where = f"going on after iteration {found.iteration}" if found else "a new run"
-        observer.say(f"run {folder}: {where}")
-
-    def _lengthen(self, stored: Run) -> None:
-        """Take over a larger number of iterations, unless the run has come to another end."""
-        if self._end is not None:
-            self.config = stored.config
-        elif self.config != stored.config:
-            replace_config(self.folder, self.config)
-            before, now = (c.training.iterations for c in (stored.config, self.config))
-            self.observer.say(f"longer than before: {before} iterations, now {now}")
 
     def run(self, stop: Stop) -> None:
         """Iterate to the end, or to a signal; the status always says why it ended."""
@@ -233,13 +150,7 @@ class _Training:
     @property
     def _end(self) -> tuple[State, str] | None:
         """How and why the run has ended, if it has."""
-        if self.progress.skipped_in_a_row >= MAX_SKIPPED_IN_A_ROW:
-            return "diverged", f"{MAX_SKIPPED_IN_A_ROW} updates in a row were not finite"
-        if self.progress.iteration >= self.config.training.iterations:
-            skipped, all_of_them = self.progress.skipped_updates, self.progress.iteration
-            told = f", but {skipped} of {all_of_them} updates were skipped" if skipped else ""
-            return "finished", f"all iterations are done{told}"
-        return None
+        return end_of(self.progress, self.config.training.iterations)
 
     def _step(self, drawn: Drawn) -> None:
         """One iteration: the update, then what is measured."""
@@ -364,50 +275,3 @@ class _Training:
             unseen.best_iteration,
             self.progress.skipped_updates,
         )
-
-
-def _refuse_changes(
-    stored: Run, config: Config, backend: Choice | AbstractBackend, threads: int | None
-) -> None:
-    """A run goes on as it began or not at all: anything else could not be repeated.
-
-    It may become longer: that is the run it would have been with as many iterations at once.
-    """
-    fields = differences(lengthened(stored.config, config.training.iterations), config)
-    if fields:
-        raise BadSetting(
-            "run_dir",
-            str(stored.folder),
-            f"a folder of its own for every config; there and here are different: "
-            f"{', '.join(fields)}",
-        )
-    name = backend if isinstance(backend, str) else backend.name
-    if name not in ("auto", stored.backend):
-        raise BadSetting("backend", name, f"{stored.backend}, with which {stored.folder} began")
-    if threads not in (None, stored.threads):
-        raise BadSetting("threads", threads, f"{stored.threads}, with which {stored.folder} began")
-
-
-def _warn_of_changes(run: Run, observer: Observer) -> None:
-    for sentence in changed_sources(run):
-        observer.warn(sentence)
-    stored = read_json(run.folder / CONFIG)
-    for kind, now in surroundings().items():
-        changed = [
-            f"{name} ({stored.get(kind, {}).get(name)}, now {value})"
-            for name, value in now.items()
-            if stored.get(kind, {}).get(name) != value
-        ]
-        if changed:
-            observer.warn(f"{kind} changed since the run began, its bits may: {', '.join(changed)}")
-
-
-def _seconds_before(folder: Path, observer: Observer) -> float:
-    """The time spent so far; everything else in the status comes from the checkpoint."""
-    if not (folder / STATUS).exists():
-        return 0.0
-    try:
-        return read_status(folder).seconds
-    except RunProblem as error:
-        observer.warn(f"{error}; it is written anew, and the time spent so far is lost")
-        return 0.0
