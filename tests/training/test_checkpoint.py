@@ -11,7 +11,8 @@ import pytest
 from constrained_dnc.errors import RunProblem
 from constrained_dnc.files import read_tensors, write_tensors
 from constrained_dnc.training.checkpoint import NAMES, Checkpoints, Progress
-from constrained_dnc.training.selection import RULES, new_selections
+from constrained_dnc.training.selection import new_selections
+from constrained_dnc.words import RULES
 from tiny_runs import tiny_config
 
 CONFIG = tiny_config()

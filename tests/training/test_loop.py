@@ -28,8 +28,8 @@ from constrained_dnc.training.loop import train
 from constrained_dnc.training.observer import Observer
 from constrained_dnc.training.replay import replay
 from constrained_dnc.training.run import initial_model, load_model, load_run
-from constrained_dnc.training.selection import RULES
 from constrained_dnc.training.streams import draw, training_batch
+from constrained_dnc.words import RULES
 from tiny_runs import fingerprint, newest_checkpoint, tiny_config
 
 CONFIG = tiny_config()
