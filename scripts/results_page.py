@@ -19,6 +19,8 @@ import numpy as np
 
 from constrained_dnc import published
 from constrained_dnc.analysis.statistics import max_length
+from constrained_dnc.report.findings import find
+from constrained_dnc.report.verdicts import NOT_RUN, judge_all
 from constrained_dnc.study import Curves, Memory, Study, read_study
 
 ROOT = Path(__file__).parents[1]
@@ -27,7 +29,7 @@ RULES = ("unseen", "score", "seen")  # the paper's first
 SHOWN = (5, 10, 15, 20, 25, 30, 35, 40, 45, 50, 60, 100, 150, 200, 300, 500, 1000)
 
 
-def maximum_lengths(study: Study) -> str:
+def maximum_lengths(study: Study, *_: str) -> str:
     """A row per task and approach: trials, then every memory and rule beside the paper."""
     size, larger = study.memory_size, study.extended_memory_size
     columns: list[tuple[Memory, str, str]] = [
@@ -80,6 +82,23 @@ def scores(study: Study, task: str) -> str:
     return markdown(["", *map(str, lengths)], rows)
 
 
+def claims(study: Study, *_: str) -> str:
+    """The paper's claims about what was run: its values, ours by two rules, which direction."""
+    judged = [judge_all(find(study, rule)) for rule in RULES[:2]]
+    rows = []
+    for by_rule in zip(*judged, strict=True):
+        if all(verdict.word in (NOT_RUN, "too few trials") for verdict in by_rule):
+            continue
+        of_rules = [
+            " ".join(
+                (verdict.word + ":", verdict.here, f"({verdict.caution})" * bool(verdict.caution))
+            )
+            for verdict in by_rule
+        ]
+        rows.append([by_rule[0].claim.text, by_rule[0].paper, *(text.strip() for text in of_rules)])
+    return markdown(["claim", "paper", *(f"`{rule}`" for rule in RULES[:2])], rows)
+
+
 def names(study: Study) -> dict[Memory, str]:
     """What the pages call every kind of memory."""
     return {
@@ -119,7 +138,7 @@ def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join("|".join(("", *(f" {text} " for text in line), "")) for line in lines)
 
 
-TABLES = {"memories": memories, "scores": scores}
+TABLES = {"lengths": maximum_lengths, "claims": claims, "memories": memories, "scores": scores}
 
 
 def renewed(page: str, study: Study) -> str:
@@ -127,8 +146,7 @@ def renewed(page: str, study: Study) -> str:
 
     def table(match: re.Match[str]) -> str:
         kind, _, of = match["name"].partition(" ")
-        text = maximum_lengths(study) if kind == "lengths" else TABLES[kind](study, of)
-        return f"<!-- table: {match['name']} -->\n{text}\n<!-- end -->"
+        return f"<!-- table: {match['name']} -->\n{TABLES[kind](study, of)}\n<!-- end -->"
 
     return re.sub(r"<!-- table: (?P<name>[\w ]+) -->\n.*?<!-- end -->", table, page, flags=re.S)
 
