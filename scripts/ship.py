@@ -4,7 +4,7 @@
 
 The study need not be finished. Of every task and approach the zoo gets the trial with the highest
 running mean of the score that selected its parameters, so no length beyond the one of selection
-has a say in the choice.
+has a say in the choice. A model that is there already keeps the commit it was trained with.
 """
 
 from __future__ import annotations
@@ -50,8 +50,19 @@ def ship_models(folder: Path, zoo: Path, commit: str) -> list[str]:
             groups.setdefault((about.task, about.approach), []).append(load_run(path))
     for (task, approach), runs in groups.items():
         best = max(runs, key=lambda run: (run.selected(RULE).running_mean or 0, -run.config.seed))
-        _ship_model(study, best, zoo / task / approach, {"trials": len(runs), "commit": commit})
+        target = zoo / task / approach
+        about = {"trials": len(runs), "commit": _commit(best, target) or commit}
+        _ship_model(study, best, target, about)
     return [f"{task}/{approach}" for task, approach in groups]
+
+
+def _commit(run: Run, target: Path) -> str | None:
+    """What made the model that is shipped already, if it is the same."""
+    if not (target / SCORES).exists():
+        return None
+    shipped = json.loads((target / SCORES).read_text(encoding="utf-8"))
+    same = shipped["trial"], shipped["iterations"]
+    return shipped["commit"] if same == (run.config.seed, run.status.iteration) else None
 
 
 def _ship_model(study: Study, run: Run, target: Path, about: dict[str, object]) -> None:
