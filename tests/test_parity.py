@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 
 from constrained_dnc import parity
+from constrained_dnc.cli import main
 from constrained_dnc.model import fused
 
 VECTORS = Path(__file__).parent / "data" / "dnc_lstm_forward_backward.npz"
 
 
 def test_reference_vectors_agree(capsys):
-    assert parity.main([str(VECTORS)]) == 0
+    assert main(["parity", str(VECTORS)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert sum("float32 grad_" in line for line in lines) == 26
     assert sum("float64 grad_" in line for line in lines) == 26
@@ -35,7 +36,7 @@ def test_small_differences_are_found(tmp_path, capsys):
     for name in changed:
         vectors[name] = vectors[name] + 2e-3 * np.max(np.abs(vectors[name]))
     np.savez(tmp_path / "off.npz", **vectors)
-    assert parity.main([str(tmp_path / "off.npz")]) == 1
+    assert main(["parity", str(tmp_path / "off.npz")]) == 1
     failed = [line for line in capsys.readouterr().out.splitlines() if line.startswith("FAIL")]
     # the gradient is so small that only float64 can tell
     assert [line.split()[1:3] for line in failed] == [
@@ -80,7 +81,7 @@ def test_numbers_beyond_single_precision_are_differences(tmp_path, capsys):
     vectors["param_output_weight"] = vectors["param_output_weight"] * 1e60
     vectors["outputs"] = vectors["outputs"] * 1e300
     np.savez(tmp_path / "huge.npz", **vectors)
-    assert parity.main([str(tmp_path / "huge.npz")]) == 1
+    assert main(["parity", str(tmp_path / "huge.npz")]) == 1
     assert "FAIL float32 outputs" in capsys.readouterr().out
 
 
@@ -118,9 +119,9 @@ def write_members(path: Path, members: dict[str, bytes], encrypted: bool = False
 @pytest.mark.parametrize("encrypted", [False, True])
 def test_a_hostile_file_costs_one_sentence(tmp_path, capsys, members, reason, encrypted):
     write_members(tmp_path / "bad.npz", members, encrypted)
-    assert parity.main([str(tmp_path / "bad.npz")]) == 2
+    assert main(["parity", str(tmp_path / "bad.npz")]) == 2
     (sentence,) = capsys.readouterr().err.splitlines()
-    assert sentence.startswith("parity: FILE is '")
+    assert sentence.startswith("cdnc: FILE is '")
     assert reason in sentence
 
 
@@ -138,7 +139,7 @@ def test_a_bad_file_is_refused_in_one_sentence(tmp_path, capsys, content):
     path = tmp_path / "bad.npz"
     if content is not None:
         path.write_bytes(content)
-    assert parity.main([str(path)]) == 2
+    assert main(["parity", str(path)]) == 2
     assert capsys.readouterr().err.count("\n") == 1
 
 
@@ -146,7 +147,7 @@ def test_missing_arrays_are_named(tmp_path, capsys):
     vectors = dict(np.load(VECTORS))
     del vectors["param_write_gate_bias"]
     np.savez(tmp_path / "short.npz", **vectors)
-    assert parity.main([str(tmp_path / "short.npz")]) == 2
+    assert main(["parity", str(tmp_path / "short.npz")]) == 2
     assert "param_write_gate_bias" in capsys.readouterr().err
 
 
@@ -172,7 +173,7 @@ def test_arrays_that_do_not_fit_are_named(tmp_path, capsys, name, change, senten
     vectors = dict(np.load(VECTORS))
     vectors[name] = change(vectors[name])
     np.savez(tmp_path / "odd.npz", **vectors)
-    assert parity.main([str(tmp_path / "odd.npz")]) == 2
+    assert main(["parity", str(tmp_path / "odd.npz")]) == 2
     assert sentence in capsys.readouterr().err
 
 

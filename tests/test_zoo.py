@@ -92,7 +92,7 @@ def test_commands_take_a_pretrained_model_and_leave_it_alone(models, capsys):
     assert main(["predict", "zoo:copy/compr", "3 1 4"]) == 0
     assert main(["evaluate", "zoo:copy/compr", "--lengths", "2..3"]) == 0
     assert "by rule score" in capsys.readouterr().out
-    assert main(["frontier", "zoo:copy/compr", "--lengths", "2", "--memory-sizes", "4"]) == 0
+    assert main(["frontier", "zoo:copy/compr", "--lengths", "2", "--memory-size", "4"]) == 0
     assert {path.name for path in Path("runs/zoo-copy-compr").iterdir()} == {
         "evaluation-score-4.parquet",
         "frontier.parquet",
@@ -103,7 +103,7 @@ def test_commands_take_a_pretrained_model_and_leave_it_alone(models, capsys):
 
 def test_demo_marks_what_is_wrong(models, capsys):
     shutil.copytree(models / "copy" / "compr", models / "copy" / "compr+reg")
-    arguments = ["demo", "--task", "copy", "--baseline", "compr", "--lengths", "3", "4"]
+    arguments = ["demo", "--task", "copy", "--baseline", "compr", "--lengths", "3,4"]
     assert main(arguments) == 0
     lines = capsys.readouterr().out.splitlines()
     run = load_run("zoo:copy/compr")
@@ -124,7 +124,11 @@ def test_demo_marks_what_is_wrong(models, capsys):
     ("arguments", "sentence"),
     [
         (["--seed", "-1"], "seed is -1; accepted: a whole number of at least 0"),
-        (["--lengths", "3", "0"], "lengths is 0; accepted: a whole number of at least 1"),
+        (
+            ["--lengths", "0,3"],
+            "lengths is '0,3'; accepted: whole numbers from 1 to 1000000, "
+            "ascending, such as 2..100 or 2,5..50:5",
+        ),
     ],
 )
 def test_demo_refuses_before_it_says_anything(capsys, arguments, sentence):

@@ -24,7 +24,7 @@ from constrained_dnc.errors import (
     require_number,
     require_whole,
 )
-from constrained_dnc.model.config import ModelConfig
+from constrained_dnc.model.config import GROWING, MemorySize, ModelConfig, read_memory_size
 from constrained_dnc.plugins import absolute
 from constrained_dnc.tasks.registry import BUILT_IN, require_task_name, task_names
 
@@ -191,7 +191,7 @@ def _as_text(values: Mapping[str, Any]) -> str:
 
 
 def parse_lengths(text: str, setting: str = "lengths") -> tuple[int, ...]:
-    """Lengths, or memory sizes, from text: single ones and ranges, optionally with a step.
+    """Lengths from text: single ones and ranges, optionally with a step.
 
     >>> parse_lengths("2,5..20:5")
     (2, 5, 10, 15, 20)
@@ -211,6 +211,23 @@ def parse_lengths(text: str, setting: str = "lengths") -> tuple[int, ...]:
     if not lengths or lengths[0] < 1 or lengths != sorted(set(lengths)):
         raise BadSetting(setting, text, accepted)
     return tuple(lengths)
+
+
+def parse_memory_sizes(text: str) -> list[MemorySize]:
+    """Memory sizes from text, written like lengths, with or without a growing one.
+
+    >>> parse_memory_sizes("50..100:25,growing")
+    [50, 75, 100, 'growing']
+    """
+    if not any(sign in text for sign in (",", "..", ":")):
+        return [read_memory_size(text)]
+    fixed = [part for part in text.split(",") if part.strip() != GROWING]
+    try:
+        numbers = parse_lengths(",".join(fixed), "memory_size") if fixed else ()
+    except BadSetting as error:
+        accepted = f"numbers of slots in ascending order, such as 80 or 50..200:50, or {GROWING}"
+        raise BadSetting("memory_size", text, accepted) from error
+    return [*numbers] if len(fixed) == text.count(",") + 1 else [*numbers, GROWING]
 
 
 Parts: TypeAlias = tuple[ModelConfig, TrainingConfig, EvaluationConfig]

@@ -1,16 +1,13 @@
 """Compare this implementation with vectors computed by another one.
 
-    python -m constrained_dnc.parity FILE.npz [--backend pure|fused]
-
-With `fused` the float32 lines come from the C++ kernel; float64 is always the pure path.
+`cdnc parity FILE.npz` prints the comparison. With the backend `fused` the float32 lines come from
+the C++ kernel; float64 is always the pure path.
 `docs/parity.md` says how to make such a file, for example with DeepMind's implementation.
 """
 
 from __future__ import annotations
 
-import argparse
 import math
-import sys
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -200,6 +197,15 @@ def compare(vectors: Vectors, backend: str = "pure") -> Iterator[Comparison]:
         yield comparison(f"grad_{name}", "gradient", ours, vectors[f"grad_{name}"])
 
 
+def compare_both(vectors: Vectors, backend: str = "pure") -> list[Comparison]:
+    """The same in single precision with the backend, then in double precision."""
+    found = []
+    for double in (False, True):
+        with jax.enable_x64(double), np.errstate(over="ignore"):  # of single precision
+            found += compare(vectors, "pure" if double else backend)
+    return found
+
+
 def _pure(model: DNC, vectors: Vectors) -> tuple[Array, Array, Array, DNC]:
     inputs, target = jnp.asarray(vectors["inputs"]), jnp.asarray(vectors["target"])
 
@@ -289,39 +295,3 @@ def _by_file_name(gradients: DNC) -> dict[str, npt.NDArray[np.floating]]:
         named[f"{PART_NAMES[part]}_weight"] = part_weight
         named[f"{PART_NAMES[part]}_bias"] = part_bias
     return named
-
-
-def main(arguments: list[str]) -> int:
-    """Print one line per quantity and precision; 0 when all are within what is accepted."""
-    parser = argparse.ArgumentParser(
-        prog="python -m constrained_dnc.parity",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("file", type=Path, metavar="FILE.npz")
-    parser.add_argument("--backend", choices=("pure", "fused"), default="pure")
-    asked = parser.parse_args(arguments)
-    failed = 0
-    try:
-        vectors = load_vectors(asked.file)
-        for double in (False, True):
-            with jax.enable_x64(double), np.errstate(over="ignore"):  # of single precision
-                for comparison in compare(vectors, "pure" if double else asked.backend):
-                    failed += not comparison.passed
-                    print(
-                        f"{'ok  ' if comparison.passed else 'FAIL'} {comparison.dtype} "
-                        f"{comparison.name:26} largest error {comparison.error:.2e} "
-                        f"of {comparison.scale:.2e}"
-                    )
-    except BadSetting as error:
-        print(f"parity: {error}", file=sys.stderr)
-        return 2
-    except (MemoryError, jax.errors.JaxRuntimeError) as error:
-        print(f"parity: {asked.file}: {str(error).partition(chr(10))[0]}", file=sys.stderr)
-        return 2
-    print(f"{failed} quantities differ" if failed else "all quantities agree")
-    return 1 if failed else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

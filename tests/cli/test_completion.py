@@ -18,7 +18,7 @@ def test_every_shell_knows_commands_and_options(shell, capsys):
     assert main(["--print-completion", shell]) == 0
     script = capsys.readouterr().out
     assert all(name in script for name in COMMANDS)
-    for option in ("training.iterations", "preset", "approach", "memory-sizes"):
+    for option in ("training.iterations", "preset", "approach", "memory-size"):
         assert option in script
 
 

@@ -198,7 +198,7 @@ def test_default_folder_is_named_after_the_run(tmp_path, monkeypatch, capsys):
 
 
 def test_evaluate_prints_and_stores_scores(smoke_run, capsys):
-    assert main(["evaluate", str(smoke_run), "--lengths", "2,4", "--memory-size", "8", "12"]) == 0
+    assert main(["evaluate", str(smoke_run), "--lengths", "2,4", "--memory-size", "8,12"]) == 0
     lines = capsys.readouterr().out.splitlines()
     rows = [line.split()[:2] for line in lines if line.strip()[:1].isdigit()]
     assert rows == [["8", "2"], ["8", "4"], ["12", "2"], ["12", "4"]]

@@ -8,13 +8,15 @@ import sys
 
 import pytest
 
-from constrained_dnc.cli import main, studies
-from constrained_dnc.cli.studies import _foretell, estimate_seconds
+from constrained_dnc.cli import main
+from constrained_dnc.cli.studies import _foretell
 from constrained_dnc.config import make_config
 from constrained_dnc.files import locked
 from constrained_dnc.sweep import executors
 from constrained_dnc.sweep.plan import make_request, open_study
+from constrained_dnc.training import timing
 from constrained_dnc.training.loop import train
+from constrained_dnc.training.timing import estimate_seconds
 from smoke_studies import finish, owners, start, wait_for
 from synthetic import Request, write_study
 from tiny_runs import tiny_config
@@ -51,7 +53,7 @@ def test_the_estimate_is_of_updates_and_measures(monkeypatch):
     config = make_config("copy", "compr", preset="smoke")
     assert 0 < estimate_seconds(config) < 60  # 60 iterations of a millisecond or so
     times = iter([2.0, 30.0])
-    monkeypatch.setattr(studies, "_seconds", lambda work: next(times))
+    monkeypatch.setattr(timing, "_seconds", lambda work: next(times))
     expected = 2.0 * config.training.iterations
     expected += 30.0 * config.training.iterations / config.training.measure_every
     assert estimate_seconds(config) == pytest.approx(expected)
@@ -188,13 +190,13 @@ def test_not_a_study_costs_one_sentence(command, tmp_path, capsys):
 
 def test_frontier_writes_a_picture_and_a_table(tmp_path, capsys):
     train(tiny_config(iterations=10), tmp_path, threads=1)
-    options = ["--lengths", "1..3", "--memory-sizes", "2,4"]
+    options = ["--lengths", "1..3", "--memory-size", "2,4"]
     assert main(["frontier", str(tmp_path), *options]) == 0
     assert capsys.readouterr().out.endswith(f"frontier: {tmp_path / 'frontier.png'}\n")
     assert (tmp_path / "frontier.parquet").exists()
     capsys.readouterr()
     for sizes in ("0", "x", "", "8,4"):
-        assert main(["frontier", str(tmp_path), "--memory-sizes", sizes]) == 2
+        assert main(["frontier", str(tmp_path), "--memory-size", sizes]) == 2
         error = capsys.readouterr().err
-        assert error.startswith(f"cdnc: memory_sizes is '{sizes}'; accepted: numbers of slots")
+        assert re.match(r"cdnc: memory_size is .*; accepted: .*number(s)? of slots", error)
         assert "length" not in error

@@ -7,9 +7,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from constrained_dnc.cli import main
+from constrained_dnc.config import parse_memory_sizes
 from constrained_dnc.errors import BadSetting
 from constrained_dnc.evaluation import lengths
-from constrained_dnc.evaluation.frontier import parse_memory_sizes, score_grid
+from constrained_dnc.evaluation.frontier import score_grid
 from constrained_dnc.evaluation.lengths import evaluate, evaluated, predict
 from constrained_dnc.evaluation.memories import free_capacity_of, memory_for
 from constrained_dnc.model import fused
@@ -103,13 +104,13 @@ def test_an_evaluation_that_was_given_up_is_not_repeated(run, monkeypatch):
 
 def test_on_the_command_line(run, capsys):
     folder = str(run.folder)
-    assert main(["evaluate", folder, "--memory-size", "growing", "4", "--lengths", "2"]) == 0
+    assert main(["evaluate", folder, "--memory-size", "4,growing", "--lengths", "2"]) == 0
     assert [line.split()[:2] for line in capsys.readouterr().out.splitlines()[-3:-1]] == [
-        ["growing", "2"],
         ["4", "2"],
+        ["growing", "2"],
     ]
     assert main(["predict", folder, "3 1 4", "--memory-size", "growing"]) == 0
-    arguments = ["--lengths", "2", "--memory-sizes", "4,growing"]
+    arguments = ["--lengths", "2", "--memory-size", "4,growing"]
     assert main(["frontier", folder, *arguments]) == 0
 
 
@@ -124,10 +125,13 @@ def test_other_words_are_refused(run, text, capsys):
     assert "memory" in line
 
 
-def test_memory_sizes_of_a_frontier():
+def test_memory_sizes_as_text():
     assert parse_memory_sizes("growing") == ["growing"]
-    with pytest.raises(BadSetting, match=r"memory_sizes is 'x'; accepted: numbers of slots"):
+    assert parse_memory_sizes("80") == [80]
+    with pytest.raises(BadSetting, match=r"memory_size is 'x'; accepted: a whole number of slots"):
         parse_memory_sizes("x")
+    with pytest.raises(BadSetting, match=r"memory_size is '4,x'; accepted: numbers of slots"):
+        parse_memory_sizes("4,x")
 
 
 def test_training_with_it_is_refused(capsys):

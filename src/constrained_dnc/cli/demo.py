@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from constrained_dnc.cli.parsing import parse
+from constrained_dnc.config import parse_lengths
 from constrained_dnc.errors import LARGEST_SEED, BadSetting, require_whole
 from constrained_dnc.evaluation.lengths import predict
 from constrained_dnc.tasks.task import AbstractTask
@@ -27,8 +28,8 @@ class _Demo:
     """The approach without constraints."""
     constrained: str = "compr+reg"
     """The approach it is compared with."""
-    lengths: tuple[int, ...] = (10, 30, 45)
-    """Input lengths of the problems; the models were trained on 5 to 15."""
+    lengths: str = "10,30,45"
+    """Input lengths of the problems, such as 10..50:10; the models were trained on 5 to 15."""
     seed: int = 0
     """Which problems are drawn."""
 
@@ -37,11 +38,11 @@ def demo(arguments: list[str]) -> int:
     """Give a baseline and a constrained model the same problems, ever longer ones."""
     asked = parse(_Demo, arguments, "cdnc demo", demo.__doc__)
     require_whole("seed", asked.seed, 0, LARGEST_SEED)
-    for length in asked.lengths:
-        require_whole("lengths", length, 1, LONGEST)
+    lengths = parse_lengths(asked.lengths)
+    require_whole("lengths", lengths[-1], 1, LONGEST)
     approaches = (asked.baseline, asked.constrained)
     runs = [load_run(f"{PREFIX}{asked.task}/{approach}") for approach in approaches]
-    problems = [_drawn(runs[0].task, length, asked.seed) for length in asked.lengths]
+    problems = [_drawn(runs[0].task, length, asked.seed) for length in lengths]
     training = runs[0].config.training
     print(
         f"{asked.task} by two pretrained models, both trained on lengths {training.min_length} to "

@@ -20,6 +20,7 @@ from constrained_dnc.config import (
     TrainingConfig,
     make_config,
     parse_lengths,
+    parse_memory_sizes,
 )
 from constrained_dnc.errors import BadSetting, RunProblem
 from constrained_dnc.model.config import GROWING, ModelConfig, read_memory_size
@@ -124,9 +125,9 @@ class _Evaluate:
     """A run directory, also one in training, or a pretrained model such as zoo:sort/compr+reg."""
     lengths: str | None = None
     """Input lengths, such as 2..100 or 2,5..50:5; by default those of the run's config."""
-    memory_size: Annotated[tuple[str, ...], MEMORY_SIZE] = ()
-    """Memory sizes, by default that of training, or growing, with the input; all but that of
-    training use the lengths for extended memory."""
+    memory_size: str | None = None
+    """Memory sizes, such as 80 or 50..200:50,growing; by default that of training. All others use
+    the lengths for extended memory."""
     batches: int | None = None
     """Batches of every length; by default those of the run's config."""
     selection: Rule | None = None
@@ -144,7 +145,7 @@ class _Evaluate:
 def evaluate(arguments: list[str]) -> int:
     """Score the selected parameters of a run for every length, into a Parquet file."""
     asked = parse(_Evaluate, arguments, "cdnc evaluate", evaluate.__doc__)
-    memory_sizes = [read_memory_size(text) for text in asked.memory_size]
+    sizes = None if asked.memory_size is None else parse_memory_sizes(asked.memory_size)
     from constrained_dnc.evaluation.lengths import evaluate as evaluate_run  # noqa: PLC0415 - slow to import
     from constrained_dnc.training.compilation import use_compilation_cache  # noqa: PLC0415
     from constrained_dnc.training.run import load_run  # noqa: PLC0415
@@ -155,7 +156,7 @@ def evaluate(arguments: list[str]) -> int:
         table = evaluate_run(
             run,
             lengths=None if asked.lengths is None else parse_lengths(asked.lengths),
-            memory_sizes=memory_sizes or None,
+            memory_sizes=sizes,
             batches=asked.batches,
             selection=asked.selection,
             backend=asked.backend,

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 import sys
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, SupportsFloat
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import pyarrow as pa
 import tyro
@@ -26,6 +24,7 @@ from constrained_dnc.config import (
     TrainingConfig,
     make_config,
     parse_lengths,
+    parse_memory_sizes,
 )
 from constrained_dnc.errors import BadSetting, printable, require_whole
 from constrained_dnc.model.config import ModelConfig
@@ -123,6 +122,7 @@ def reproduce(arguments: list[str]) -> int:
 def _foretell(plan: Plan, to_do: list[Config], workers: int) -> None:
     """Say what is waited for, and how long training takes."""
     from constrained_dnc.files import is_locked  # noqa: PLC0415
+    from constrained_dnc.training.timing import estimate_seconds  # noqa: PLC0415
 
     held = [plan.lock(config) for config in to_do if is_locked(plan.lock(config))]
     if held:
@@ -141,38 +141,6 @@ def _foretell(plan: Plan, to_do: list[Config], workers: int) -> None:
     except Exception as error:  # of a user's own task: its runs will say more
         told += f"the first run cannot be timed ({type(error).__name__})"
     tell(told)
-
-
-def estimate_seconds(config: Config) -> float:
-    """The time of a run's updates and measures, from a few of each on this machine."""
-    from constrained_dnc.model.backend import choose_backend  # noqa: PLC0415
-    from constrained_dnc.tasks.registry import get_task  # noqa: PLC0415
-    from constrained_dnc.training.run import initial_model  # noqa: PLC0415
-
-    training, task = config.training, get_task(config.task)
-    model = initial_model(config)
-    backend = choose_backend(
-        "auto",
-        model,
-        task.loss,
-        config.approach.regularisation,
-        memory_size=config.model.memory_size,
-        threads=1,
-    )
-    seen = task.sample(0, training.batch_size, (training.min_length + training.max_length) // 2)
-    unseen = task.sample(0, training.batch_size, training.unseen_length)
-    update = _seconds(lambda: backend.value_and_grad(model, seen)[0])
-    measure = _seconds(lambda: backend.measure(model, unseen)[0])
-    return (update + measure / training.measure_every) * training.iterations
-
-
-def _seconds(loss: Callable[[], SupportsFloat]) -> float:
-    """The mean of three times, after one that may compile."""
-    float(loss())
-    start = time.perf_counter()
-    for _ in range(3):
-        float(loss())
-    return (time.perf_counter() - start) / 3
 
 
 @dataclass(frozen=True)
@@ -253,8 +221,8 @@ class _Frontier:
     """A run directory, or a pretrained model such as zoo:sort/compr+reg."""
     lengths: str | None = None
     """Input lengths, such as 2..100 or 2,5..50:5; by default spread over those of the config."""
-    memory_sizes: str | None = None
-    """Memory sizes, written like lengths, or growing; by default from half to ten times that of
+    memory_size: str | None = None
+    """Memory sizes, such as 80 or 50..200:50,growing; by default from half to ten times that of
     training, and growing."""
     batches: int = 1
     """Batches of every length and memory size."""
@@ -272,8 +240,8 @@ def frontier(arguments: list[str]) -> int:
     lengths = of.usual_lengths(run) if asked.lengths is None else parse_lengths(asked.lengths)
     memory_sizes = (
         of.usual_memory_sizes(run)
-        if asked.memory_sizes is None
-        else of.parse_memory_sizes(asked.memory_sizes)
+        if asked.memory_size is None
+        else parse_memory_sizes(asked.memory_size)
     )
     with Ticker("evaluated") as ticker:
         table = of.map_frontier(

@@ -12,7 +12,6 @@ import pyarrow as pa
 from jaxtyping import Float
 
 from constrained_dnc.config import parse_lengths
-from constrained_dnc.errors import BadSetting
 from constrained_dnc.evaluation.lengths import Planned, evaluate
 from constrained_dnc.evaluation.memories import EXTENSION
 from constrained_dnc.files import make_folder, write_atomically
@@ -38,21 +37,6 @@ def usual_memory_sizes(run: Run) -> list[MemorySize]:
     trained = run.config.model.memory_size
     sizes = sorted({max(1, halves * trained // 2) for halves in (1, 2, 3, 4, 8, 2 * EXTENSION)})
     return [*sizes, GROWING]
-
-
-def parse_memory_sizes(text: str) -> list[MemorySize]:
-    """Memory sizes from text, written like lengths, with or without a growing one.
-
-    >>> parse_memory_sizes("50..100:25,growing")
-    [50, 75, 100, 'growing']
-    """
-    fixed = [part for part in text.split(",") if part.strip() != GROWING]
-    try:
-        numbers = parse_lengths(",".join(fixed), "memory_sizes") if fixed else ()
-    except BadSetting as error:
-        accepted = f"numbers of slots in ascending order, such as 50..200:50, or {GROWING}"
-        raise BadSetting("memory_sizes", text, accepted) from error
-    return [*numbers] if len(fixed) == text.count(",") + 1 else [*numbers, GROWING]
 
 
 def map_frontier(
