@@ -199,7 +199,7 @@ def compare(vectors: Vectors, backend: str = "pure") -> Iterator[Comparison]:
 
 def compare_both(vectors: Vectors, backend: str = "pure") -> list[Comparison]:
     """The same in single precision with the backend, then in double precision."""
-    found = []
+    found: list[Comparison] = []
     for double in (False, True):
         with jax.enable_x64(double), np.errstate(over="ignore"):  # of single precision
             found += compare(vectors, "pure" if double else backend)

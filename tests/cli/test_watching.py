@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from constrained_dnc.cli import speed
+from constrained_dnc.cli import speed, watching
 from constrained_dnc.cli.watching import SweepWatcher
 from constrained_dnc.files import write_json
 from constrained_dnc.sweep.plan import make_request, open_study
@@ -33,7 +33,8 @@ def set_iteration(plan, config, iteration: int) -> None:
 
 def watch(plan, terminal: bool = False) -> tuple[SweepWatcher, io.StringIO]:
     page = io.StringIO()
-    return SweepWatcher(plan, 2, Console(file=page, force_terminal=terminal, width=80)), page
+    console = Console(file=page, force_terminal=terminal, width=80)
+    return SweepWatcher(plan, plan.to_do(), 2, console), page
 
 
 def test_plain_lines_come_now_and_then(plan, clock):
@@ -54,6 +55,23 @@ def test_plain_lines_come_now_and_then(plan, clock):
         # 1.5 s an iteration; four runs of 60 and evaluation on two workers, less 20, less 12 s
         "about 0:02:59 left; under way: copy stateful-baseline trial 0 20/60",
     ]
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_a_status_is_read_once_until_it_changes(plan, clock, terminal, monkeypatch):
+    watcher, _ = watch(plan, terminal)
+    first, reads = plan.configs[0], []
+    read = watching.read_status
+    monkeypatch.setattr(
+        watching, "read_status", lambda folder: (reads.append(folder.name), read(folder))[1]
+    )
+    for iteration in (0, 20):
+        set_iteration(plan, first, iteration)
+        for _ in range(3):
+            clock[0] += 30
+            watcher.look(list(plan.configs))
+        assert watcher.progress(first) == f"{iteration}/60"
+    assert reads == [first.run_id] * 2
 
 
 def test_the_time_left_is_that_of_this_sweep_alone(plan, clock):

@@ -15,6 +15,14 @@ from constrained_dnc.model.build import build_dnc
 from constrained_dnc.model.config import ModelConfig
 from constrained_dnc.model.dnc import DNC
 
+NETWORKS = [  # approaches without those that differ in the loss only
+    "stateful-baseline",
+    "stateless-baseline",
+    "compr",
+    "peephole",
+    "lstm-compr",
+    "stateful-baseline+used",
+]
 SIZES = SimpleNamespace(input_size=3, output_size=2)
 SMALL = ModelConfig(memory_size=5, word_size=3, num_reads=2, hidden_size=4)
 

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from builders import SMALL, named_parameters, random_inputs, small_dnc
+from builders import NETWORKS, SMALL, named_parameters, random_inputs, small_dnc
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -30,17 +30,7 @@ from constrained_dnc.model.memory import (
 )
 
 every_approach = pytest.mark.parametrize("approach", APPROACHES)
-every_network = pytest.mark.parametrize(  # approaches without those that differ in the loss only
-    "approach",
-    [
-        "stateful-baseline",
-        "stateless-baseline",
-        "compr",
-        "peephole",
-        "lstm-compr",
-        "stateful-baseline+used",
-    ],
-)
+every_network = pytest.mark.parametrize("approach", NETWORKS)
 
 
 def largest_relative_error(ours, theirs) -> float:

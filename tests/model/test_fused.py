@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from builders import random_inputs, small_dnc
+from builders import NETWORKS, random_inputs, small_dnc
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -27,15 +27,7 @@ from constrained_dnc.model.memory import interface_parts
 
 VECTORS = Path(__file__).parents[1] / "data" / "dnc_lstm_forward_backward.npz"
 SOURCES = Path(__file__).parents[2] / "src" / "constrained_dnc" / "model" / "fused"
-NETWORKS = [
-    "stateful-baseline",
-    "stateless-baseline",
-    "compr",
-    "peephole",
-    "lstm-compr",
-    "stateful-baseline+used",
-    "compr+reg+used",
-]
+FUSED_NETWORKS = [*NETWORKS, "compr+reg+used"]
 ODD = ModelConfig(memory_size=13, word_size=5, num_reads=3, hidden_size=9)
 
 compiled = pytest.mark.skipif(
@@ -197,7 +189,7 @@ def random_cases(max_examples: int):
 
     def decorate(test):
         drawn = given(
-            approach=st.sampled_from(NETWORKS),
+            approach=st.sampled_from(FUSED_NETWORKS),
             slots=st.integers(1, 130),
             word=st.integers(1, 40),
             reads=st.integers(1, 6),

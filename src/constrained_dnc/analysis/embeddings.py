@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +17,7 @@ import numpy as np
 import sklearn
 from jaxtyping import Float, Float32
 
+from constrained_dnc import published
 from constrained_dnc.analysis.state_space import embed, split_phases
 from constrained_dnc.errors import RunProblem
 from constrained_dnc.files import make_folder
@@ -28,9 +29,14 @@ PHASES = ("encoding", "decoding")
 FEWEST_STATES = 4  # of one phase; a path of fewer is not a picture
 
 
-def embed_run(study: Study, run_id: str, phases: Sequence[str] = PHASES) -> None:
+def phases_of(task: str) -> tuple[str, ...]:
+    """The phases whose states are drawn."""
+    return PHASES[:1] if task in published.ENCODING_ONLY else PHASES
+
+
+def embed_run(study: Study, run_id: str, task: str) -> None:
     """Make sure that the embeddings of a run are there."""
-    for phase in phases:
+    for phase in phases_of(task):
         embedding(study, run_id, phase)
 
 

@@ -101,8 +101,8 @@ def reproduce(arguments: list[str]) -> int:
                 tell(announcement)
                 workers = sum(client.nthreads().values())
                 _foretell(plan, to_do, workers)
-                with SweepWatcher(plan, max(1, workers)) as watcher:
-                    execute(plan, client, watcher)
+                with SweepWatcher(plan, to_do, max(1, workers)) as watcher:
+                    execute(plan, client, watcher, to_do)
         failures = plan.write_failures()
         write_report(folder)
     except KeyboardInterrupt:
@@ -157,13 +157,16 @@ def report(arguments: list[str]) -> int:
 
 def write_report(folder: Path) -> None:
     """Build the report with progress, then print the table of maximum lengths and the path."""
-    from constrained_dnc.report.page import build_report, terminal_table  # noqa: PLC0415
+    from constrained_dnc.report.page import collect, terminal_table, write  # noqa: PLC0415
+    from constrained_dnc.study import read_study  # noqa: PLC0415
 
+    contents = collect(read_study(folder))
     with Ticker("report") as ticker:
-        page = build_report(
-            folder, lambda stage, done, total: ticker.show(float(done), float(max(total, 1)), stage)
+        page = write(
+            contents,
+            lambda stage, done, total: ticker.show(float(done), float(max(total, 1)), stage),
         )
-    screen().print(terminal_table(folder))
+    screen().print(terminal_table(contents.main))
     print(f"report: {page}")
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import statistics
 from collections import defaultdict
+from collections.abc import Sequence
+from contextlib import suppress
 from datetime import timedelta
 from functools import cache
 from types import TracebackType
@@ -20,7 +22,7 @@ from constrained_dnc.errors import RunProblem, printable
 from constrained_dnc.study.disk import run_folder
 from constrained_dnc.sweep.plan import MAX_ATTEMPTS, Plan
 from constrained_dnc.tasks.registry import get_task
-from constrained_dnc.training.run import read_status
+from constrained_dnc.training.run import STATUS, read_status
 
 SECONDS_BETWEEN_LINES = 20.0
 TRAINING_SHARE = 0.9
@@ -30,17 +32,20 @@ TRAINING_SHARE = 0.9
 class SweepWatcher:
     """Shows which runs are under way, how far they are, and how long the rest takes."""
 
-    def __init__(self, plan: Plan, workers: int, console: Console | None = None):
+    def __init__(
+        self, plan: Plan, to_do: Sequence[Config], workers: int, console: Console | None = None
+    ):
         self.plan = plan
         self.workers = workers
         self.console = console or screen(error=True)
-        self.total = len(plan.to_do())
+        self.total = len(to_do)
         self.ended_runs = 0
-        self.running = plan.to_do()
+        self.running = list(to_do)
         self.clock = RunningClock()
         self.shown = self.clock.now()
         self.speeds: defaultdict[str, Speed] = defaultdict(Speed)  # by run id
         self.seconds_each: float | None = None  # of an iteration, when a run last moved on
+        self.read: dict[str, tuple[tuple[int, int], int | None]] = {}  # by run id: file, iteration
         self.live = Live(console=self.console, transient=True) if self.console.is_terminal else None
 
     def __enter__(self) -> SweepWatcher:
@@ -107,10 +112,17 @@ class SweepWatcher:
 
     def iteration(self, config: Config) -> int | None:
         """How far a run is by its last status; None before it has begun."""
+        folder, iteration = run_folder(self.plan.folder, config.run_id), None
         try:
-            return read_status(run_folder(self.plan.folder, config.run_id)).iteration
-        except RunProblem:  # not there yet, or damaged: the run itself will say so
+            about = (folder / STATUS).stat()
+        except OSError:  # not there yet
             return None
+        file = about.st_ino, about.st_mtime_ns
+        if self.read.get(config.run_id, ((), None))[0] != file:
+            with suppress(RunProblem):  # damaged: the run itself will say so
+                iteration = read_status(folder).iteration
+            self.read[config.run_id] = file, iteration
+        return self.read[config.run_id][1]
 
     def left(self) -> str:
         """The time left, from how fast the runs under way go."""

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from constrained_dnc import published
-from constrained_dnc.analysis.embeddings import PHASES, embedding
+from constrained_dnc.analysis.embeddings import PHASES, embedding, phases_of
 from constrained_dnc.analysis.memory_modes import BINS
 from constrained_dnc.analysis.state_space import DIMENSIONS
 from constrained_dnc.report.drawing import (
@@ -134,11 +134,6 @@ def _mode_drawings(findings: Findings) -> list[Drawing]:
         if _rows_with(findings, task, "write_mode_encoding")
         for mode in MODE_NAMES
     ]
-
-
-def phases_of(task: str) -> tuple[str, ...]:
-    """The phases whose states are drawn."""
-    return PHASES[:1] if task in published.ENCODING_ONLY else PHASES
 
 
 def wanted_embeddings(findings: Findings) -> list[tuple[str, str]]:

@@ -131,6 +131,22 @@ def _factors(
     return ours, paper
 
 
+def longest_cell(
+    found: Longest | None, theirs: float | None, *, is_compared: bool
+) -> tuple[Cell, dict[str, object]]:
+    """A maximum length, beside the paper's if it is compared, and its part of a record."""
+    length = None if found is None else found.length
+    told = "" if found is None else note(found)
+    plain = Cell(rounded(length, 0), note=told)
+    return Cell(*worded(length, theirs, 0), told) if is_compared else plain, {
+        "max_length": length,
+        "training_score": None if found is None else found.training_score,
+        "trials": 0 if found is None else found.trials,
+        "paper": theirs,
+        "difference": difference(length, theirs),
+    }
+
+
 def note(found: Longest) -> str:
     """What stands beside a maximum length: its interval and the score at training lengths."""
     parts = []

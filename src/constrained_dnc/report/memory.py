@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from constrained_dnc import published
 from constrained_dnc.analysis import statistics
 from constrained_dnc.config import EvaluationConfig, parse_lengths
-from constrained_dnc.report.cells import Cell, Table, difference, worded
+from constrained_dnc.report.cells import Table
 from constrained_dnc.report.drawing import (
     MEMORY_COLOURS,
     Drawing,
@@ -24,7 +24,7 @@ from constrained_dnc.report.drawing import (
     mark_slots,
 )
 from constrained_dnc.report.findings import MEMORIES, Findings, Key
-from constrained_dnc.report.lengths import note
+from constrained_dnc.report.lengths import longest_cell
 from constrained_dnc.report.wording import file_name, label, listed, rounded
 
 NOTICEABLE = 0.05
@@ -57,22 +57,9 @@ def lengths_by_memory(findings: Findings) -> Table:
             for kind in kinds:
                 found = findings.memories[kind].longest.get(key)
                 theirs = paper.get(kind, {}).get(key)
-                length = None if found is None else found.length
-                told = "" if found is None else note(found)
-                plain = Cell(rounded(length, 0), note=told)
-                cells.append(plain if theirs is None else Cell(*worded(length, theirs, 0), told))
-                records.append(
-                    {
-                        "task": task,
-                        "approach": approach,
-                        "memory": kind,
-                        "max_length": length,
-                        "training_score": None if found is None else found.training_score,
-                        "trials": 0 if found is None else found.trials,
-                        "paper": theirs,
-                        "difference": difference(length, theirs),
-                    }
-                )
+                cell, values = longest_cell(found, theirs, is_compared=theirs is not None)
+                cells.append(cell)
+                records.append({"task": task, "approach": approach, "memory": kind, **values})
             rows.append((f"{task}, {approach}", tuple(cells)))
     described = "; ".join(f"{kind}: {_described(findings, kind)}" for kind in kinds)
     return Table(

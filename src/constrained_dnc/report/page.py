@@ -32,7 +32,7 @@ from constrained_dnc.report.verdicts import Verdict, judge_all
 from constrained_dnc.report.wording import DASH, plural, rounded, span
 from constrained_dnc.study import Study, read_study
 
-__all__ = ["build_report", "compose", "terminal_table"]
+__all__ = ["build_report", "collect", "compose", "terminal_table", "write"]
 
 Progress = Callable[[str, int, int], None]
 
@@ -66,9 +66,13 @@ def build_report(study_directory: Path, progress: Progress | None = None) -> Pat
 
     `progress` is told the name of a stage, how much of it is done, and how much there is.
     """
+    return write(collect(read_study(study_directory)), progress)
+
+
+def write(contents: Contents, progress: Progress | None = None) -> Path:
+    """The same for what was collected of a study."""
     tell = progress or (lambda stage, done, total: None)
-    contents = collect(read_study(study_directory))
-    directory = study_directory / "report"
+    directory = contents.main.study.path / "report"
     for found in contents.tables.values():
         write_tables(found, directory / "tables")
     embed_all(contents.main.study, figures.wanted_embeddings(contents.main), tell)

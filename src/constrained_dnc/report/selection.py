@@ -9,10 +9,10 @@ import numpy as np
 
 from constrained_dnc import published
 from constrained_dnc.analysis import statistics
-from constrained_dnc.report.cells import Cell, Table, difference, worded
+from constrained_dnc.report.cells import Table
 from constrained_dnc.report.drawing import Drawing
 from constrained_dnc.report.findings import Findings
-from constrained_dnc.report.lengths import note
+from constrained_dnc.report.lengths import longest_cell
 from constrained_dnc.report.wording import listed, rounded, span
 from constrained_dnc.study import Study
 
@@ -69,22 +69,11 @@ def comparison(rules: Sequence[Findings]) -> Table:
             for findings in rules:
                 found = findings.plain.longest.get(key)
                 theirs = paper.get(key) if findings is main else None
-                length = None if found is None else found.length
-                told = "" if found is None else note(found)
-                plain = Cell(rounded(length, 0), note=told)  # the paper has the first rule only
-                cells.append(Cell(*worded(length, theirs, 0), told) if findings is main else plain)
-                records.append(
-                    {
-                        "task": task,
-                        "approach": approach,
-                        "selection": findings.selection,
-                        "max_length": length,
-                        "training_score": None if found is None else found.training_score,
-                        "trials": 0 if found is None else found.trials,
-                        "paper": theirs,
-                        "difference": difference(length, theirs),
-                    }
-                )
+                # the paper has the first rule only
+                cell, values = longest_cell(found, theirs, is_compared=findings is main)
+                cells.append(cell)
+                about = {"task": task, "approach": approach, "selection": findings.selection}
+                records.append({**about, **values})
             rows.append((f"{task}, {approach}", tuple(cells)))
     return Table(
         "selection_rules",

@@ -155,9 +155,9 @@ def provenance(findings: Findings) -> dict[str, str]:
     }
 
 
-def terminal_table(study_directory: Path) -> Group:
+def terminal_table(study: Path | Findings) -> Group:
     """Maximum lengths beside the paper's, and what the budget means, for a terminal."""
-    findings = find(read_study(study_directory))
+    findings = study if isinstance(study, Findings) else find(read_study(study))
     table = RichTable(
         title="Maximum lengths: ours (paper's)",
         title_justify="left",

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from multiprocessing import resource_tracker
@@ -142,21 +142,23 @@ def _greet(scheduler: str) -> None:
         raise BadSetting("scheduler", scheduler, accepted) from error
 
 
-def execute(plan: Plan, client: Client, watcher: Watcher) -> None:
+def execute(
+    plan: Plan, client: Client, watcher: Watcher, to_do: Sequence[Config] | None = None
+) -> None:
     """Bring every run of the plan to its end; one that fails three times is given up.
 
-    Files of one's own are used as they are now, whatever becomes of them.
+    Files of one's own are used as they are now, whatever becomes of them. Without `to_do`: all
+    that the plan has to do.
     """
     names = {name for config in plan.configs for name in config.own_code}
     with carried(sources("task", names)):
-        _execute(plan, client, watcher)
+        _execute(plan, client, watcher, plan.to_do() if to_do is None else to_do)
 
 
-def _execute(plan: Plan, client: Client, watcher: Watcher) -> None:
+def _execute(plan: Plan, client: Client, watcher: Watcher, to_do: Sequence[Config]) -> None:
     try:
         running = {
-            _submit(client, plan, config, place): config
-            for place, config in enumerate(plan.to_do())
+            _submit(client, plan, config, place): config for place, config in enumerate(to_do)
         }
         owners = {config.run_id: _owner(plan, config) for config in running.values()}
         spared = 0

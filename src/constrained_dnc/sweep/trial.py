@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from constrained_dnc.analysis.embeddings import PHASES, embed_run
+from constrained_dnc.analysis.embeddings import embed_run
 from constrained_dnc.analysis.internals import analyse_run
 from constrained_dnc.config import Config, lengthened
 from constrained_dnc.evaluation.lengths import evaluated
@@ -103,7 +103,6 @@ def _complete(study: Path, config: Config, run: Run) -> None:
         for memory in memories
     ]
     write_analysis(study, run_id, analyse_run(run))
-    phases = PHASES if run.task.has_fixed_decoding else PHASES[:1]
-    embed_run(read_study(study), run_id, phases)
+    embed_run(read_study(study), run_id, run.task.name)
     name = results_name(run_id, config.training.iterations)
     write_results(study, name, pa.concat_tables(tables))

@@ -61,7 +61,6 @@ class Logic(AbstractTask):
     input_channels = (*SYMBOLS, "control")
     output_channels = ("truth",)
     loss = "cross-entropy"
-    has_fixed_decoding = False
 
     def num_steps(self, length: int) -> int:
         return length + 2

@@ -59,7 +59,6 @@ class Search(AbstractTask):
     input_channels = ("numeral", "control")
     output_channels = ("position", "signal")
     score_kind = "hit rate"
-    has_fixed_decoding = False
 
     def num_steps(self, length: int) -> int:
         return 2 * length + 4

@@ -84,7 +84,6 @@ class AbstractTask(abc.ABC):
     output_channels: ClassVar[tuple[str, ...]]
     loss: ClassVar[Loss] = "squared error"
     score_kind: ClassVar[Literal["accuracy", "hit rate"]] = "accuracy"
-    has_fixed_decoding: ClassVar[bool] = True  # all samples of a length decode for several steps
 
     @property
     def input_size(self) -> int:

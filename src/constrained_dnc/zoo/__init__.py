@@ -19,7 +19,6 @@ from constrained_dnc.published import THRESHOLD
 PREFIX = "zoo:"
 MODELS = Path(__file__).parent / "models"
 SCORES = "scores.json"
-CONFIG = "config.json"
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,7 @@ def pretrained() -> dict[str, Pretrained]:
     """All models of the zoo by name."""
     found = [
         Pretrained(path.parent.parent.name, path.parent.name, path.parent)
-        for path in sorted(MODELS.glob(f"*/*/{CONFIG}"))
+        for path in sorted(MODELS.glob(f"*/*/{SCORES}"))
     ]
     return {model.name: model for model in found}
 
