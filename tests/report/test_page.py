@@ -17,7 +17,9 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
 
 from chromium import start_chromium
-from constrained_dnc.report import figures, tables
+from constrained_dnc.cli.studies import write_report
+from constrained_dnc.report import figures, summary, tables
+from constrained_dnc.report import page as page_module
 from constrained_dnc.report.findings import find
 from constrained_dnc.report.page import build_report, terminal_table
 from constrained_dnc.report.summary import budget_warning, facts
@@ -195,6 +197,26 @@ def test_the_terminal_shows_ours_and_the_papers(small_study: Path) -> None:
     assert "500 slots:" in text
     assert "Reduced budget" in text
     assert max(map(len, text.splitlines())) <= 100
+
+
+def test_a_study_is_evaluated_once_for_page_and_terminal(
+    small_study: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path, evaluated = shutil.copytree(small_study, tmp_path / "study"), []
+    for module in (page_module, summary):
+        monkeypatch.setattr(module, "find", lambda *of: (evaluated.append(of), find(*of))[1])
+    monkeypatch.setattr(
+        page_module, "_draw_all", lambda contents, *_: {name: [] for name in contents.drawings}
+    )
+    monkeypatch.setattr(page_module, "embed_all", lambda *of: None)
+    write_report(path)
+    assert len(evaluated) == 1
+    text = capsys.readouterr().out
+    assert "Maximum lengths: ours (paper's)" in text
+    assert text.endswith(f"report: {path / 'report' / 'index.html'}\n")
 
 
 class Browser:
