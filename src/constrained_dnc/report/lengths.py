@@ -132,7 +132,7 @@ def _factors(
 
 
 def longest_cell(
-    found: Longest | None, theirs: float | None, *, is_compared: bool
+    found: Longest | None, theirs: int | None, *, is_compared: bool
 ) -> tuple[Cell, dict[str, object]]:
     """A maximum length, beside the paper's if it is compared, and its part of a record."""
     length = None if found is None else found.length
