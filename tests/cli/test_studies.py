@@ -12,11 +12,10 @@ from constrained_dnc.cli import main
 from constrained_dnc.cli.studies import _foretell
 from constrained_dnc.config import make_config
 from constrained_dnc.files import locked
-from constrained_dnc.sweep import executors
+from constrained_dnc.sweep import executors, trial
 from constrained_dnc.sweep.plan import make_request, open_study
-from constrained_dnc.training import timing
+from constrained_dnc.sweep.trial import estimate_seconds
 from constrained_dnc.training.loop import train
-from constrained_dnc.training.timing import estimate_seconds
 from smoke_studies import finish, owners, start, wait_for
 from synthetic import Request, write_study
 from tiny_runs import tiny_config
@@ -53,7 +52,7 @@ def test_the_estimate_is_of_updates_and_measures(monkeypatch):
     config = make_config("copy", "compr", preset="smoke")
     assert 0 < estimate_seconds(config) < 60  # 60 iterations of a millisecond or so
     times = iter([2.0, 30.0])
-    monkeypatch.setattr(timing, "_seconds", lambda work: next(times))
+    monkeypatch.setattr(trial, "_seconds", lambda work: next(times))
     expected = 2.0 * config.training.iterations
     expected += 30.0 * config.training.iterations / config.training.measure_every
     assert estimate_seconds(config) == pytest.approx(expected)

@@ -122,7 +122,7 @@ def reproduce(arguments: list[str]) -> int:
 def _foretell(plan: Plan, to_do: list[Config], workers: int) -> None:
     """Say what is waited for, and how long training takes."""
     from constrained_dnc.files import is_locked  # noqa: PLC0415
-    from constrained_dnc.training.timing import estimate_seconds  # noqa: PLC0415
+    from constrained_dnc.sweep.trial import estimate_seconds  # noqa: PLC0415
 
     held = [plan.lock(config) for config in to_do if is_locked(plan.lock(config))]
     if held:

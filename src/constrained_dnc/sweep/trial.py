@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import SupportsFloat
 
 import pyarrow as pa
 
@@ -27,9 +29,10 @@ from constrained_dnc.study.disk import (
     write_results,
 )
 from constrained_dnc.sweep.plan import EVALUATED, Plan
+from constrained_dnc.tasks.registry import get_task
 from constrained_dnc.training.compilation import use_compilation_cache
 from constrained_dnc.training.loop import train
-from constrained_dnc.training.run import CONFIG, SELECTED, Run, open_run
+from constrained_dnc.training.run import CONFIG, SELECTED, Run, backend_for, initial_model, open_run
 
 
 @dataclass(frozen=True)
@@ -106,3 +109,24 @@ def _complete(study: Path, config: Config, run: Run) -> None:
     embed_run(read_study(study), run_id, run.task.name)
     name = results_name(run_id, config.training.iterations)
     write_results(study, name, pa.concat_tables(tables))
+
+
+def estimate_seconds(config: Config) -> float:
+    """The time of a run's updates and measurements on one core."""
+    training, task = config.training, get_task(config.task)
+    model = initial_model(config)
+    backend = backend_for(config, model, threads=1)
+    seen = task.sample(0, training.batch_size, (training.min_length + training.max_length) // 2)
+    unseen = task.sample(0, training.batch_size, training.unseen_length)
+    update = _seconds(lambda: backend.value_and_grad(model, seen)[0])
+    measure = _seconds(lambda: backend.measure(model, unseen)[0])
+    return (update + measure / training.measure_every) * training.iterations
+
+
+def _seconds(loss: Callable[[], SupportsFloat]) -> float:
+    """The mean of three times, after one that may compile."""
+    float(loss())
+    start = time.perf_counter()
+    for _ in range(3):
+        float(loss())
+    return (time.perf_counter() - start) / 3
