@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <memory>
 #include <random>
+#include <vector>
 
 #include "workspace.h"
 
@@ -45,7 +46,7 @@ struct Case {
       parameters.set(p.which, normal(p.size(), p.columns ? 1.0f / std::sqrt(p.columns) : 0.5f));
     // Write by content only: the usage has no full gradient, by design. (With the look-up over used
     // slots nothing would be written.)
-    const int gate = Interface(s).allocation_gate;
+    const int gate = InterfaceParts(s).allocation_gate;
     if (!s.used_slots) {
       for (int k = 0; k < s.hidden; ++k)
         parameters.of[interface_weight][size_t(gate) * s.hidden + k] = 0.0f;

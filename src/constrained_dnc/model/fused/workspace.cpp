@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdlib>
+#include <memory>
 #include <new>
 #include <thread>
+#include <vector>
 
 #if defined(__SSE2__)
 #include <xmmintrin.h>
@@ -34,9 +37,9 @@ std::vector<const Level*> available_levels() {
 }
 
 std::vector<ParameterShape> parameter_shapes(const Shape& s) {
-  const int H = s.hidden, K = s.control(), I = Interface(s).size;
+  const int H = s.hidden, K = s.control(), I = InterfaceParts(s).size;
   std::vector<ParameterShape> shapes;
-  if (s.controller == Controller::feed_forward) {
+  if (!s.recurrent()) {
     shapes = {{weight_1, "weight_1", H, K}, {bias_1, "bias_1", H, 0},
               {weight_2, "weight_2", H, H}, {bias_2, "bias_2", H, 0},
               {weight_3, "weight_3", H, H}, {bias_3, "bias_3", H, 0}};
@@ -108,10 +111,10 @@ Group cut_group(Cut& cut, const Shape& s, const Layout& layout, int samples) {
   g.cell = cut(steps * b * s.hidden);
   g.squashed = cut(steps * b * s.hidden);
   g.hidden = cut(steps * b * stride(s.hidden));
-  g.interface = cut(steps * b * Interface(s).row);
+  g.interface = cut(steps * b * InterfaceParts(s).row);
   g.output = cut(steps * b * s.outputs);
-  if (s.resizes()) g.extents = reinterpret_cast<int*>(cut(b * 3));
-  g.record = cut(states * b * layout.record);
+  if (s.resizes()) g.extents = reinterpret_cast<Extent*>(cut(b * sizeof(Extent) / sizeof(float)));
+  g.memory_states = cut(states * b * layout.memory_state);
   g.kept_links = cut(s.links() * b * layout.link);
   return g;
 }
@@ -124,11 +127,11 @@ Scratch cut_scratch(Cut& cut, const Shape& s, const Layout& layout, int samples)
   c.d_output = cut(rows * s.outputs);
   c.d_hidden = cut(rows * s.hidden);
   c.d_reads = cut(rows * s.reads());
-  c.d_gates = s.controller == Controller::feed_forward ? cut(rows * stride(s.gates())) : nullptr;
-  c.d_interface = cut(rows * Interface(s).row);
+  c.d_gates = s.recurrent() ? nullptr : cut(rows * stride(s.gates()));  // else in place
+  c.d_interface = cut(rows * InterfaceParts(s).row);
   c.d_control = cut(b * (s.reads() + s.state()));
   c.d_cell = cut(b * s.hidden);
-  c.d_access = cut(b * layout.d_access);
+  c.carried = cut(b * layout.carried);
   c.link = cut(layout.link);
   c.links = cut(b * s.segment * layout.link);
   return c;
@@ -137,7 +140,7 @@ Scratch cut_scratch(Cut& cut, const Shape& s, const Layout& layout, int samples)
 // Samples that are unrolled together: many for the products, few for the caches.
 int group_size(const Shape& s, const Layout& layout) {
   constexpr size_t cache = size_t(8) << 20;
-  size_t sample = sizeof(float) * (layout.link * (s.keep ? 2 : 1) + 2 * layout.record);
+  size_t sample = sizeof(float) * (layout.link * (s.keep ? 2 : 1) + 2 * layout.memory_state);
   return std::clamp<int>(cache / sample, s.keep ? 8 : 4, 64);
 }
 
@@ -190,9 +193,10 @@ void Workspace::plan_share(Share& share) {
   cut_all(share.block.reserve(floats));
 }
 
-// The weight, or its transpose, as [panel][inner][column]. What fills up the last panel is not set.
-void pack(float* packed, const float* weight, int ld, int inner, int columns, int panel,
+// The weight, or its transpose. What fills up the last panel is not set.
+void pack(float* packed, const float* weight, int ld, const Packed& sizes, int panel,
           bool transposed) {
+  const int inner = sizes.inner, columns = sizes.columns;
   for (int first = 0; first < columns; first += panel, packed += size_t(panel) * inner) {
     const int count = std::min(columns - first, panel);
     if (transposed)
@@ -207,7 +211,7 @@ void pack(float* packed, const float* weight, int ld, int inner, int columns, in
 
 // The weights as the products read them: transposed to apply them, as they are for the gradient,
 // which the inputs do not need.
-void Workspace::pack_weights(Block& block, float** packed, bool transposed) {
+void Workspace::pack_weights(Block& block, Packed* packed, bool transposed) {
   const int panel = panel_vectors * level_.lanes;
   auto each_weight = [&](auto f) {
     size_t used = 0;
@@ -223,8 +227,9 @@ void Workspace::pack_weights(Block& block, float** packed, bool transposed) {
   };
   float* base = block.reserve(each_weight([](auto&&...) {}));
   each_weight([&](const ParameterShape& p, int skip, int inner, int columns, size_t used) {
-    packed[p.which] = base + used;
-    pack(base + used, job_.parameters[p.which] + skip, p.columns, inner, columns, panel, transposed);
+    packed[p.which] = {base + used, inner, columns};
+    const float* weight = job_.parameters[p.which] + skip;
+    pack(base + used, weight, p.columns, packed[p.which], panel, transposed);
   });
 }
 
@@ -293,9 +298,8 @@ void Workspace::backward(const float* output_cotangents, const float* cell_cotan
         at += shape.size();
       }
     }
-    const bool in_place = job.shape.controller != Controller::feed_forward;
-    for (const Group& group : share.groups) {
-      if (in_place) job.scratch.d_gates = group.gates;
+      for (const Group& group : share.groups) {
+      if (job.shape.recurrent()) job.scratch.d_gates = group.gates;
       level_.backward(job, group);
     }
   });

@@ -1,6 +1,7 @@
 // Owns the buffers of the unroll and splits the batch over threads.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <vector>
@@ -60,7 +61,7 @@ class Workspace {
   };
   void plan();
   void plan_share(Share& share);
-  void pack_weights(Block& block, float** packed, bool transposed);
+  void pack_weights(Block& block, Packed* packed, bool transposed);
   template <class F>
   void each_share(F f);
 

@@ -1,0 +1,87 @@
+// The sizes of a run, and its parameters and interface vector.
+#pragma once
+
+#include <cstddef>
+
+// This header is compiled for several instruction sets: inlined always, so that the linker never
+// merges the copies.
+#define CDNC_INLINE inline __attribute__((always_inline))
+
+namespace cdnc {
+
+enum class Controller { lstm, peephole, feed_forward };
+
+// All parameters of all controllers; an LSTM has only the first weight and bias.
+enum Parameter {
+  weight_1, bias_1, weight_2, bias_2, weight_3, bias_3, initial_cell, initial_hidden,
+  interface_weight, interface_bias, output_weight, readout_weight, output_bias, parameter_count
+};
+
+// Slots that one write can touch for the first time: allocation brushes the free slots after the
+// first with 1e-6, 1e-12 and so on, until there is no smaller float.
+constexpr int brushed = 8;
+
+struct Shape {
+  int steps, batch, inputs, outputs, hidden, slots, word, heads;
+  Controller controller;
+  bool compression;
+  float forget_bias, clip;  // clip is infinite when there is none
+  bool keep;                // everything that the gradient needs
+  int segment;              // steps between two kept links
+  bool used_slots;          // look-up over used slots
+  int start;                // slots of a growing memory at first; 0: all `slots`, always
+  float free_capacity;      // with less than this a growing memory grows, up to `slots`
+
+  CDNC_INLINE bool recurrent() const { return controller != Controller::feed_forward; }
+  CDNC_INLINE int reads() const { return heads * word; }
+  CDNC_INLINE int state() const { return recurrent() ? hidden : 0; }
+  CDNC_INLINE int control() const { return inputs + reads() + state(); }  // [x ; reads ; h or c]
+  CDNC_INLINE int gates() const { return (recurrent() ? 4 : 3) * hidden; }
+  // Without `keep` only slots that were touched need to be visited.
+  CDNC_INLINE bool resizes() const { return start > 0 || (used_slots && !keep); }
+  // The most slots that can be visited: a step uses up the worth of one, and never more than `start`
+  // shall be free.
+  CDNC_INLINE int room() const {
+    long most = slots;
+    if (start && long(start) + steps < most) most = long(start) + steps;
+    if (used_slots && !keep && long(brushed) * steps < most) most = long(brushed) * steps;
+    return int(most);
+  }
+  CDNC_INLINE int links() const { return keep ? (steps - 1) / segment : 0; }
+};
+
+CDNC_INLINE int round_up(int size, int step) { return (size + step - 1) / step * step; }
+
+// Floats from row to row of what products read and write: whole vectors, and an odd number of cache
+// lines, so that the rows do not fall into the same places of the cache.
+CDNC_INLINE int stride(int columns) { return ((columns + 15) / 16 | 1) * 16; }
+
+// Where the parts of the interface vector start, in their order.
+struct InterfaceParts {
+  int read_keys, read_strengths, write_key, write_strength, erase_vector, write_vector, free_gates,
+      allocation_gate, write_gate, read_modes, size;
+  int slopes;  // after it: the derivatives of the strengths, read heads first
+  int row;     // of the buffer
+
+  CDNC_INLINE explicit InterfaceParts(const Shape& s) {
+    int end = 0;
+    read_keys = take(end, s.reads());
+    read_strengths = take(end, s.heads);
+    write_key = take(end, s.word);
+    write_strength = take(end, 1);
+    erase_vector = take(end, s.word);
+    write_vector = take(end, s.word);
+    free_gates = take(end, s.heads);
+    allocation_gate = take(end, 1);
+    write_gate = take(end, 1);
+    read_modes = take(end, 3 * s.heads);
+    size = end;
+    slopes = take(end, s.heads + 1);
+    row = stride(end);
+  }
+
+ private:
+  CDNC_INLINE static int take(int& end, int count) { return (end += count) - count; }
+};
+
+}  // namespace cdnc

@@ -1,0 +1,106 @@
+"""The kernel's source: it mirrors the Python files, and every header stands on its own."""
+
+from __future__ import annotations
+
+import ast
+import platform
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+MODEL = Path(__file__).parents[2] / "src" / "constrained_dnc" / "model"
+SOURCES = sorted(path for path in (MODEL / "fused").iterdir() if path.suffix in (".h", ".cpp"))
+HEADERS = [path for path in SOURCES if path.suffix == ".h"]
+
+ELSEWHERE = {
+    "_is_before": "rank_slots",
+    "_softmax_over_slots_jvp": "softmax_over_slots",
+    "interface_parts": None,  # InterfaceParts
+    "interface_size": None,  # its size
+    "slots_there": None,  # the first so many
+    "check_run": None,  # the binding checks
+    "output_size": None,
+}
+NO_GRADIENT = {"empty_memory", "initial_state", "slots_after_growth", "free_capacity", "rank_slots"}
+
+
+def mirrored() -> list[tuple[str, str]]:
+    """Every function of the Python files with the name that it has in C++."""
+    found = []
+    for module in ("addressing", "memory", "growing", "dnc"):
+        tree = ast.parse((MODEL / f"{module}.py").read_text())
+        bodies = [tree.body, *(n.body for n in tree.body if getattr(n, "name", "") == "DNC")]
+        functions = [n.name for body in bodies for n in body if isinstance(n, ast.FunctionDef)]
+        names = (ELSEWHERE.get(name, name) for name in functions if not name.startswith("__"))
+        found += [(module, name.removeprefix("_")) for name in names if name]
+    lstm = [("controllers", name) for name in ("lstm_cell", "lstm", "feed_forward")]
+    skipped = {("dnc", "check_state"), ("dnc", "clip")}  # the second is in elementwise.h
+    return sorted({*found, *lstm} - skipped)
+
+
+def defines(header: str, name: str) -> bool:
+    text = (MODEL / "fused" / header).read_text()
+    camel = "".join(part.capitalize() for part in name.split("_"))
+    return re.search(rf"^\w.*\b{name}\(|^struct {camel} \{{", text, re.M) is not None
+
+
+@pytest.mark.parametrize(("module", "name"), mirrored())
+def test_a_function_has_the_same_name_in_both_languages(module, name):
+    assert defines(f"{module}.h", name)
+    if name not in NO_GRADIENT:
+        assert defines(f"{module}_back.h", f"{name}_back")
+
+
+def bodies(path: Path) -> list[tuple[str, int]]:
+    """First line and number of lines of every function, by its indentation."""
+    lines, found = path.read_text().splitlines(), []
+    for number, line in enumerate(lines):
+        start = re.match(r"( {0,2})(?!namespace|struct|class|enum|extern|#|//)\w.*\{$", line)
+        if start:
+            end = next(k for k in range(number, len(lines)) if re.match(rf"{start[1]}\}}", lines[k]))
+            found.append((line, end - number + 1))
+    return found
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.name)
+def test_files_and_functions_are_short(path):
+    assert len(path.read_text().splitlines()) <= 450
+    assert [body for body in bodies(path) if body[1] > 60] == []
+
+
+def test_the_length_of_a_function_is_seen():
+    found = dict(bodies(MODEL / "fused" / "memory_back.h"))
+    assert found["void write_back(const WriteBack& b, const Sizes& s) {"] == 10
+
+
+def complaints(source: str, *options: str) -> str:
+    x86 = platform.machine() in ("x86_64", "AMD64")
+    command = ["g++", "-std=c++17", "-fsyntax-only", "-Wall", "-Wextra", "-Wshadow", "-Wpedantic"]
+    command += ["-Wno-psabi", *(["-mavx2", "-mfma"] if x86 else []), *options]
+    command += [f"-I{MODEL / 'fused'}", "-x", "c++", "-"]
+    done = subprocess.run(command, input=source, capture_output=True, text=True, check=False)
+    return done.stderr
+
+
+needs_gxx = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
+
+
+@needs_gxx
+@pytest.mark.parametrize("header", HEADERS, ids=lambda path: path.name)
+def test_a_header_compiles_by_itself_without_a_warning(header):
+    assert complaints(f'#include "{header.name}"\n', "-Wno-unused-function") == ""
+
+
+@needs_gxx
+@pytest.mark.parametrize("name", ["unroll.cpp", "workspace.cpp"])
+def test_the_kernel_compiles_without_a_warning(name):
+    level = ["-DCDNC_LEVEL=test", '-DCDNC_LEVEL_NAME="test"']
+    assert complaints(f'#include "{name}"\n', *level) == ""
+
+
+@needs_gxx
+def test_a_local_that_hides_a_member_is_seen():
+    assert "shadows a member" in complaints("struct A { int a; void f() { int a = 1; (void)a; } };")
