@@ -2,7 +2,8 @@
 
 The floor is the matrix products of an iteration alone, through the BLAS of SciPy.
 Comparisons hold within one run of `measure`, since machines are shared and noisy: contestants
-take turns, and medians are compared. Noise only adds time, so the fastest run is told too.
+take turns, and medians are compared. Noise only adds time, so the fastest run is told too. On one
+core the time is the processor's, on all of them the clock's.
 """
 
 from __future__ import annotations
@@ -130,6 +131,14 @@ def on_cores(cores: set[int]) -> Iterator[None]:
         _confine(before)
 
 
+def require_affinity() -> None:
+    """Refuse a system on which nothing can be confined to a core."""
+    if not hasattr(os, "sched_setaffinity"):
+        raise BadSetting(
+            "bench", platform.system(), "Linux, where threads can be confined to a core"
+        )
+
+
 def _confine(cores: set[int]) -> None:
     for path in Path("/proc/self/task").iterdir():
         try:
@@ -138,20 +147,24 @@ def _confine(cores: set[int]) -> None:
             continue
 
 
-def times_ms(contestants: dict[str, Callable[[], Any]], repeats: int) -> dict[str, list[float]]:
+def times_ms(
+    contestants: dict[str, Callable[[], Any]],
+    repeats: int,
+    clock: Callable[[], float] = time.perf_counter,
+) -> dict[str, list[float]]:
     """The times of each, taking turns of a few runs.
 
     The first run of a turn finds the caches full of another's data, as no iteration of a training
-    does, and is not counted.
+    does, and is not counted. On one core `time.process_time` leaves out other processes' share.
     """
     times: dict[str, list[float]] = {name: [] for name in contestants}
     for _ in range(-(-repeats // TURN)):
         for name, run in contestants.items():
             run()
             for _ in range(TURN):
-                start = time.perf_counter()
+                start = clock()
                 run()
-                times[name].append(1000 * (time.perf_counter() - start))
+                times[name].append(1000 * (clock() - start))
     return times
 
 
@@ -165,7 +178,8 @@ def compare(load: Load, threads: int, repeats: int) -> dict[str, float | None]:
         contestants["fused"] = Iteration(backend, load)
         first["fused"] = _seconds(contestants["fused"])
     with threadpool_limits(threads, "blas"):
-        times = times_ms(contestants, repeats)
+        clock = time.process_time if threads == 1 else time.perf_counter
+        times = times_ms(contestants, repeats, clock)
     medians = {name: statistics.median(values) for name, values in times.items()}
     result: dict[str, float | None] = {
         "fused_ms": medians.get("fused"),
@@ -230,17 +244,14 @@ def measure(
     repeats: int = 15, grow: bool = True, say: Report = lambda line: None
 ) -> dict[str, Any]:
     """Everything `cdnc bench` prints, as one object."""
-    if not hasattr(os, "sched_setaffinity"):
-        raise BadSetting(
-            "bench", platform.system(), "Linux, where threads can be confined to a core"
-        )
+    require_affinity()
     load, cores = Load(), os.sched_getaffinity(0)
     result: dict[str, Any] = {
         "load": asdict(load),
         "backend": fastest_backend(load, 1).name,
         "fused_missing": fused.missing_reason(),
         "simd": fused.simd_levels()[:1],
-        "machine": {"cpu": _cpu_name(), "cores": len(cores), "python": platform.python_version()},
+        "machine": {"cpu": cpu_name(), "cores": len(cores), "python": platform.python_version()},
         "date": time.strftime("%Y-%m-%d"),
     }
     for name, used in (("one_core", {min(cores)}), ("all_cores", cores)):
@@ -262,7 +273,8 @@ def measure(
     return result
 
 
-def _cpu_name() -> str:
+def cpu_name() -> str:
+    """What the processor calls itself."""
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):
             return line.partition(":")[2].strip()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import pytest
 
 from constrained_dnc import bench as measurements
+from constrained_dnc import peers
 from constrained_dnc.cli import main
 from constrained_dnc.model import fused
 
@@ -40,3 +42,57 @@ def test_bench_without_the_kernel_says_why(small, capsys, monkeypatch):
     text = capsys.readouterr().out
     assert "backend pure (the fused kernel is not built)" in text
     assert "| fused, ms | - | - |" in text
+
+
+@pytest.fixture
+def turns(monkeypatch):
+    """A stand-in as peer and one for ours; who ran when."""
+    log = []
+
+    class Ours:
+        def __init__(self, backend, load):
+            assert load == measurements.Load()
+
+        def __call__(self):
+            log.append("ours")
+
+    def theirs(load):
+        assert load == measurements.Load()
+        return lambda: log.append("theirs")
+
+    monkeypatch.setattr(peers, "Iteration", Ours)
+    monkeypatch.setitem(peers.PEERS, "stand-in", peers.Peer(("numpy",), theirs))
+    return log
+
+
+def test_a_peer_takes_turns_with_ours(turns, capsys):
+    assert main(["bench", "--against", "stand-in", "--repeats", "10", "--json"]) == 0
+    turn = measurements.TURN + 1  # the first of a turn is not counted
+    assert turns == (["ours"] * turn + ["theirs"] * turn) * 2
+    result = json.loads(capsys.readouterr().out)
+    assert result["runs"] == 2 * measurements.TURN
+    assert result["versions"].keys() == {"numpy"}
+    assert result["load"]["batch_size"] == 64
+
+
+def test_the_ratio_is_theirs_over_ours(turns, capsys, monkeypatch):
+    times = {"ours": [20.0, 30.0, 70.0], "theirs": [300.0, 200.0, 180.0]}
+    monkeypatch.setattr(peers, "times_ms", lambda contestants, repeats, clock: times)
+    assert main(["bench", "--against", "stand-in"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "batch 64, N = 50, W = 16, R = 4, H = 128, sort with L = 10; 3 runs each" in lines[0]
+    assert "| stand-in, ms | 180.0 | 200.0 |" in lines
+    assert "| stand-in / ours | 9.0 | 6.7 |" in lines
+
+
+def test_a_peer_that_is_not_installed_or_unknown_is_refused(capsys, monkeypatch, tmp_path):
+    for module in ("dnc", "torch"):
+        monkeypatch.setitem(sys.modules, module, None)
+    assert main(["bench", "--against", "dnc"]) == 2
+    said = capsys.readouterr().err
+    assert "against is 'dnc'; accepted: a package that is there: pip install dnc torch" in said
+    assert said.count("\n") == 1
+    assert main(["bench", "--against", "ntm"]) == 2
+    assert capsys.readouterr().err.endswith("against is 'ntm'; accepted: one of dnc\n")
+    assert main(["bench", "--against", "dnc", "--plot", str(tmp_path / "b.png")]) == 2
+    assert "plot is " in capsys.readouterr().err

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from constrained_dnc.cli.parsing import parse
-from constrained_dnc.errors import require_whole
+from constrained_dnc.errors import BadSetting, require_whole
 
 
 @dataclass(frozen=True)
@@ -22,25 +22,67 @@ class _Bench:
     """Also measure how the iteration grows with memory size, length and batch size."""
     plot: Path | None = None
     """Write a picture of the comparison and the growth to this PNG file."""
+    against: str | None = None
+    """Time another implementation beside ours instead, on one core: dnc, the package on PyPI."""
 
 
 def bench(arguments: list[str]) -> int:
     """Time a training iteration: fused, pure, and the floor of its matrix products.
 
     One core, then all of them, taking turns in one process. A few minutes, most of it compiling
-    the pure path; the machine should be idle.
+    the pure path; the machine should be idle. With --against, ours beside another implementation.
     """
     asked = parse(_Bench, arguments, "cdnc bench", bench.__doc__)
     require_whole("repeats", asked.repeats, 1)
+    if asked.against is not None:
+        return _bench_against(asked, asked.against)
     from constrained_dnc.bench import measure  # noqa: PLC0415 - slow to import
 
-    result = measure(
-        asked.repeats, asked.grow, say=lambda line: print(f"… {line}", file=sys.stderr, flush=True)
-    )
+    result = measure(asked.repeats, asked.grow, _say)
     print(json.dumps(result) if asked.json else table(result))
     if asked.plot is not None:
         draw(result, asked.plot)
     return 0
+
+
+def _say(line: str) -> None:
+    print(f"… {line}", file=sys.stderr, flush=True)
+
+
+def _bench_against(asked: _Bench, name: str) -> int:
+    if asked.plot is not None:
+        raise BadSetting("plot", str(asked.plot), "nothing when another implementation is timed")
+    from constrained_dnc.peers import measure_against  # noqa: PLC0415 - slow to import
+
+    result = measure_against(name, asked.repeats, _say)
+    print(json.dumps(result) if asked.json else table_against(result))
+    return 0
+
+
+def table_against(result: dict[str, Any]) -> str:
+    """Ours beside a peer in Markdown."""
+    load, name = result["load"], result["against"]
+    versions = ", ".join(f"{package} {found}" for package, found in result["versions"].items())
+    rows = {
+        f"ours ({result['backend']}), ms": (
+            result["fastest_ms"]["ours"],
+            result["median_ms"]["ours"],
+        ),
+        f"{name}, ms": (result["fastest_ms"]["theirs"], result["median_ms"]["theirs"]),
+        f"{name} / ours": (result["fastest_ratio"], result["median_ratio"]),
+    }
+    return "\n".join(
+        [
+            f"One of {result['machine']['cores']} cores, {result['machine']['cpu']}; {versions}; "
+            f"batch {load['batch_size']}, N = {load['memory_size']}, W = {load['word_size']}, "
+            f"R = {load['num_reads']}, H = {load['hidden_size']}, {load['task']} with "
+            f"L = {load['length']}; {result['runs']} runs each, in turns",
+            "",
+            "| a training iteration | fastest | median |",
+            "|---|---|---|",
+            *(f"| {what} | {least:.1f} | {median:.1f} |" for what, (least, median) in rows.items()),
+        ]
+    )
 
 
 def table(result: dict[str, Any]) -> str:
