@@ -145,9 +145,20 @@ def test_lines_of_the_papers_rule_have_the_colour_of_its_maximum():
     assert lines[2].line.color == paper.line.color != lines[0].line.color
     assert lines[0].line.dash != lines[1].line.dash
     assert "rule unseen" in paper.name
+    assert figure.layout.xaxis.type != "log"
+    far = figures.score_figure({"500 slots": {2: 1.0, 1000: 0.1}}, 3, (1, 2))
+    assert far.layout.xaxis.type == "log"
 
 
 def test_zero_has_the_colour_of_the_page():
     for template, card in ((style.LIGHT, "#ffffff"), (style.DARK, "#1b2025")):
         assert template.layout.colorscale.sequential[0][1] == card
         assert (0.5, card) in template.layout.colorscale.diverging
+        tape = dict(template.layout.coloraxis.colorscale)
+        assert tape[0.5] not in (card, tape[0.43], tape[0.57])  # there a zero is a value
+
+
+def test_a_tape_shows_zeros(run):
+    figure = figures.tape_figure(TASK, BATCH, run.outputs, SAMPLE)
+    assert figure.data[0].coloraxis == "coloraxis"
+    assert (figure.layout.coloraxis.cmin, figure.layout.coloraxis.cmax) == (-1, 1)

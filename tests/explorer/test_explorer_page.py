@@ -68,7 +68,8 @@ def test_the_numbers_shown_are_those_of_unroll(browser, address, runs):
     browser.look(address, model=runs["compr+reg"], problem=PROBLEM, memory="9", step=7)
     model = open_model(runs["compr+reg"])
     batch = model.task.batch_of([model.task.parse(PROBLEM)])
-    memory = model.dnc.unroll(batch.inputs, 9, internals=True).internals.memory
+    unrolled = model.dnc.unroll(batch.inputs, 9, internals=True)
+    memory, interface = unrolled.internals.memory, unrolled.internals.interface
     slots = browser.run("return views[0].slots")
     close = {"rtol": 1e-5, "atol": 1e-6}
     for step in (7, 3, 12, 1):  # back and forth: the link is built up from kept ones
@@ -79,12 +80,29 @@ def test_the_numbers_shown_are_those_of_unroll(browser, address, runs):
             )
             wanted = expected[step - 1, 0, :slots, : len(values[0])]
             np.testing.assert_allclose(values, wanted, **close)
-    for name in ("write_weights", "usage"):
+    free = interface.free_gates[:, 0].T
+    gates = np.stack([interface.write_gate[:, 0], interface.allocation_gate[:, 0], *free])
+    maps = {
+        "write_weights": [memory.write_weights[:, 0, :slots].T],
+        "usage": [memory.usage[:, 0, :slots].T],
+        "read_weights": list(memory.read_weights[:, 0, :, :slots].transpose(1, 2, 0)),
+        "gates": [gates],
+    }
+    for name, expected in maps.items():
         drawn = browser.run(
-            f"const z = document.querySelector('#{name}-0 .plot')._fullData[0].z;"
-            "return [...z].map(row => [...row])"
+            f"return document.querySelector('#{name}-0 .plot')._fullData.map("
+            "trace => [...trace.z].map(row => [...row]))"
         )
-        np.testing.assert_allclose(drawn, getattr(memory, name)[:, 0, :slots].T, **close)
+        np.testing.assert_allclose(drawn, expected, **close)
+    modes = interface.read_modes[:, 0].reshape(12, -1)
+    strengths = [interface.write_strength[:, 0], *interface.read_strengths[:, 0].T]
+    for name, expected in {"read_modes": modes.T, "strengths": strengths}.items():
+        drawn = browser.run(
+            f"return document.querySelector('#{name}-0 .plot')._fullData.map(t => [...t.y])"
+        )
+        np.testing.assert_allclose(drawn, expected, **close)
+    tape = browser.run("return [...document.querySelector('#tape-0 .plot')._fullData[0].z.at(-2)]")
+    np.testing.assert_allclose(tape, unrolled.outputs[:, 0, 0], **close)
 
 
 def test_scrubbing_asks_nobody_and_moves_every_cursor(browser, address, runs):
@@ -110,6 +128,19 @@ def test_scrubbing_asks_nobody_and_moves_every_cursor(browser, address, runs):
     browser.driver.find_element(By.ID, "play").click()
     browser.wait("return !playing && state.step === 12")
     assert browser.requests() == []
+
+
+def test_the_entries_are_one_stop_of_the_tab_key(browser, address, runs):
+    browser.look(address, model=runs["compr+reg"], problem=PROBLEM, memory="9")
+    stops = "return views[0].entryButtons.filter(button => button.tabIndex === 0).length"
+    assert browser.run(stops) == 1
+    first = browser.driver.find_element(By.CSS_SELECTOR, ".entries button")
+    first.send_keys(Keys.ENTER)
+    browser.driver.switch_to.active_element.send_keys(Keys.ARROW_RIGHT * 2)
+    at = browser.driver.switch_to.active_element.get_attribute("aria-label")
+    assert at.startswith("entry 3: right 4")
+    assert browser.run(stops) == 1
+    assert browser.run("return state.step - views[0].first_result_step") == 2
 
 
 def test_following_a_slot(browser, address, runs):
@@ -275,6 +306,15 @@ def test_a_link_opens_the_same_in_another_browser(browser, address, runs, tmp_pa
         assert shown_answer(other) == shown_answer(browser)
         assert other.driver.find_element(By.ID, "problem").get_attribute("value") == PROBLEM
         assert other.run(SIDEWAYS) == 0  # on a phone too
+        asked = {browser: "4 3 2", other: "0 1"}  # at once, each something else
+        for each, text in asked.items():
+            type_problem(each, text)
+        for each, text in asked.items():
+            each.wait(f"return views.every(view => view.problem === '{text}')")
+            each.ready()
+            right = [label.split("right ")[1][0] for label in shown_answer(each)[0]]
+            assert right == text.split()
+            assert link(each)["problem"] == text
         assert other.complaints() == []
     finally:
         other.driver.quit()
@@ -318,6 +358,9 @@ def test_a_run_that_ends_while_it_is_looked_at(browser, address, training_run):
     write_selected(folder, "unseen", parameters, 9999, 0.5)
     browser.run("poll()")
     browser.wait("return document.querySelector('#news button')")
+    told = browser.driver.find_element(By.CLASS_NAME, "answer").text
+    assert "finished after 10 of 10" in told
+    assert "9999" not in told  # still the old parameters
     browser.run("document.querySelector('#news button').click()")
     browser.wait("return views[0].model.iteration === 9999")
     browser.ready()
@@ -331,7 +374,8 @@ def test_one_file_needs_nothing_but_itself(browser, runs, tmp_path):
     page.write_text(one_file(found), encoding="utf-8")
     browser.requests()
     browser.open(f"{page.resolve().as_uri()}#step=8&slot=2")
-    assert [url for url in browser.requests() if not url.startswith(("file:", "about:"))] == []
+    asked = {url.partition("#")[0] for url in browser.requests()} - {"about:blank"}
+    assert asked == {page.resolve().as_uri()}
     assert browser.complaints() == []
     assert browser.run("return [views.length, state.step, state.slot]") == [2, 8, 2]
     expected = np.asarray(found[0].internals.memory.memory[7, 0])

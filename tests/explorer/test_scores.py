@@ -24,7 +24,7 @@ def test_rules_are_told_apart():
         Curve("unseen", "50 slots", {4: 1.0}),
     ]
     assert in_words(curves, 90) == (
-        "Rule score, iteration 70 of 90 iterations: maximum length 2 with 50 slots, 3 with 500 "
+        "Rule score, iteration 70 of 90: maximum length 2 with 50 slots, 3 with 500 "
         "slots. Rule unseen (the paper's), 90 iterations: maximum length 4 with 50 slots."
     )
 
@@ -51,10 +51,7 @@ def test_the_paper_stands_beside_its_own_rule(runs, monkeypatch, tmp_path):
     monkeypatch.setattr(zoo, "MODELS", tmp_path)
     model = open_model("zoo:copy/compr+reg")
     note = views.scores_note(model)
-    assert (
-        "Rule score, iteration 6 of 10 iterations: maximum length 7 with 4 slots, 5 with 40 slots"
-        in note
-    )
+    assert "Rule score, iteration 6 of 10: maximum length 7 with 4 slots, 5 with 40 slots" in note
     assert "Rule unseen (the paper's), 10 iterations: maximum length 3 with 4 slots" in note
     paper = published.max_lengths(False)["copy", "compr+reg"]
     assert (

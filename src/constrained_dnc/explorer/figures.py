@@ -26,6 +26,8 @@ TOUCHED = 0.01
 """A slot that no weight ever reaches by this much is not in play."""
 FEWEST_SLOTS = 8
 DASHES = ("solid", "dash", "dot", "dashdot")
+FAR = 200
+"""From this length on, lengths lie on a logarithmic axis."""
 ROW = 17
 """Pixels of a row with a name."""
 
@@ -57,7 +59,9 @@ def tape_figure(
         rows[f"target: {name}"] = row
     for name, row in zip(task.output_channels, given.T, strict=True):
         rows[f"out: {name}"] = row
-    return _rows_figure(rows, limits=(-1.0, 1.0), texts=len(inputs) <= 26)
+    figure = _rows_figure(rows, limits=(-1.0, 1.0), texts=len(inputs) <= 26)
+    figure.update_traces(coloraxis="coloraxis", autocolorscale=None, zmin=None, zmax=None)
+    return figure.update_layout(coloraxis={"cmin": -1, "cmax": 1})
 
 
 def write_weights_figure(
@@ -279,6 +283,9 @@ def score_figure(
             hovertemplate=f"{name}: {place}<extra></extra>",
         )
     figure.update_layout(showlegend=True, margin_t=30)
+    longest = max((length for line in scores.values() for length in line), default=length)
+    if longest > FAR:  # short inputs are what a person looks at
+        figure.update_xaxes(type="log", tickvals=[2, 5, 10, 20, 50, 100, 200, 500, 1000])
     figure.update_xaxes(title_text="length")
     figure.update_yaxes(title_text="score (%)", range=[-2, 103])
     return figure

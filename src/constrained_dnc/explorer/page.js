@@ -248,6 +248,16 @@ function placeMarks(panel) {
   }
 }
 
+// One stop of the tab key for all entries; the arrows go on from there.
+function showEntry({entryButtons}, now) {
+  const at = entryButtons[now] ? now : 0, walking = entryButtons.includes(document.activeElement);
+  entryButtons.forEach((button, place) => {
+    button.classList.toggle("now", place === now);
+    button.tabIndex = place === at ? 0 : -1;
+  });
+  if (walking) entryButtons[at].focus();
+}
+
 function showStep() {
   for (const view of views) {
     for (const panel of view.panels) {
@@ -258,7 +268,7 @@ function showStep() {
       placeMarks(panel);
     }
     view.story.textContent = story(view, state.step);
-    view.entryButtons.forEach((button, at) => button.classList.toggle("now", view.first_result_step + at === state.step));
+    showEntry(view, state.step - view.first_result_step);
   }
   $("step").value = state.step;
   $("where").textContent = `step ${state.step} of ${views[0].steps}, ${phase(views[0], state.step)}`;

@@ -111,8 +111,8 @@ def slots(count: int) -> str:
 
 def _parameters(rule: str, iteration: int | None, iterations: int) -> str:
     own = " (the paper's)" if rule == PAPERS_RULE else ""
-    which = "" if iteration is None else f"iteration {iteration} of "
-    return f"Rule {rule}{own}, {which}{iterations} iterations"
+    which = f"{iterations} iterations" if iteration is None else f"iteration {iteration}"
+    return f"Rule {rule}{own}, {which}" + ("" if iteration is None else f" of {iterations}")
 
 
 def _lengths(curves: Iterable[Curve]) -> str:

@@ -25,7 +25,9 @@ LEFT, RIGHT, TOP, BOTTOM = 84, 14, 8, 34
 """Margins in pixels, the same for all figures over time: a cursor crosses them in one line."""
 
 
-def template(ink: str, faint: str, card: str, weak: tuple[str, str]) -> go.layout.Template:
+def template(
+    ink: str, faint: str, card: str, cell: str, weak: tuple[str, str]
+) -> go.layout.Template:
     """Colours and manners; `weak` are the tones beside zero on the way to blue and to orange."""
     blue, orange = weak
     axis: dict[str, Any] = {
@@ -51,6 +53,11 @@ def template(ink: str, faint: str, card: str, weak: tuple[str, str]) -> go.layou
             "plot_bgcolor": "rgba(0,0,0,0)",
             "margin": {"l": LEFT, "r": RIGHT, "t": TOP, "b": BOTTOM},
             "colorscale": {"sequential": sequential, "diverging": downwards + upwards},
+            # On a tape a zero is a value like any other, and only nothing is not there.
+            "coloraxis": {
+                "colorscale": [*downwards, [0.5, cell], *upwards[1:]],
+                "showscale": False,
+            },
             "hoverlabel": {"bgcolor": card, "bordercolor": faint, "font": {"color": ink}},
             "dragmode": False,
             "legend": {"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom"},
@@ -61,5 +68,5 @@ def template(ink: str, faint: str, card: str, weak: tuple[str, str]) -> go.layou
     )
 
 
-LIGHT = template("#1d2328", "#c9ced3", "#ffffff", ("#b5d3e7", "#f7d3bd"))
-DARK = template("#e3e7ea", "#4a525a", "#1b2025", ("#134a6b", "#6b3a1c"))
+LIGHT = template("#1d2328", "#c9ced3", "#ffffff", "#e8ebee", ("#b5d3e7", "#f7d3bd"))
+DARK = template("#e3e7ea", "#4a525a", "#1b2025", "#343c44", ("#134a6b", "#6b3a1c"))
