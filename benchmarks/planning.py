@@ -1,6 +1,6 @@
 """The cost of planning and collecting the paper's 350 runs, all done but for one.
 
-    python benchmarks/planning.py
+    PYTHONPATH=tests python benchmarks/planning.py
 
 Every run has results at all lengths (made up); `plan_s` opens the study and looks which runs are
 left, `collect_s` writes the failures and reads all results.
@@ -9,14 +9,12 @@ left, `collect_s` writes the failures and reads all results.
 from __future__ import annotations
 
 import json
-import sys
 import tempfile
 import time
 from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from constrained_dnc.study import read_study, write_results
 from constrained_dnc.sweep.plan import make_request, open_study
 from synthetic import LENGTHS, row

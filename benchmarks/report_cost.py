@@ -1,6 +1,6 @@
 """The cost of a report on a full study: 7 tasks, 5 approaches, 10 trials, all lengths.
 
-    python benchmarks/report_cost.py
+    PYTHONPATH=tests python benchmarks/report_cost.py
 
 The results are made up (tests/synthetic.py). `report_s` leaves t-SNE out: the first two principal
 components stand in for the stored embeddings. One real embedding is measured on its own, and
@@ -13,14 +13,12 @@ from __future__ import annotations
 
 import json
 import resource
-import sys
 import tempfile
 import time
 from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from constrained_dnc import published
 from constrained_dnc.analysis.embeddings import phase_states, stored_at
 from constrained_dnc.analysis.state_space import embed

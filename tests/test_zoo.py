@@ -123,10 +123,10 @@ def test_demo_marks_what_is_wrong(models, capsys):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--seed", "-1"], "seed is -1; accepted: a whole number of at least 0"),
+        (["--seed", "-1"], "seed is -1; accepted: an integer of at least 0"),
         (
             ["--lengths", "0,3"],
-            "lengths is '0,3'; accepted: whole numbers from 1 to 1000000, "
+            "lengths is '0,3'; accepted: integers from 1 to 1000000, "
             "ascending, such as 2..100 or 2,5..50:5",
         ),
     ],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from constrained_dnc.errors import BadSetting, one_of, require_name, require_whole
+from constrained_dnc.errors import BadSetting, one_of, require_integer, require_name
 from constrained_dnc.plugins import ACCEPTED_PATHS, is_import_path
 
 CONTROLLERS = ("lstm", "peephole", "feed-forward")
@@ -23,7 +23,7 @@ class Regularisation:
     def __post_init__(self) -> None:
         if not isinstance(self.task_weight, (int, float)) or not 0 <= self.task_weight <= 1:
             raise BadSetting("regularisation.task_weight", self.task_weight, "a number in [0, 1]")
-        require_whole("regularisation.num_pairs", self.num_pairs, 1)
+        require_integer("regularisation.num_pairs", self.num_pairs, 1)
 
 
 @dataclass(frozen=True)

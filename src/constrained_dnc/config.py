@@ -21,8 +21,8 @@ from constrained_dnc.errors import (
     SMALLEST,
     BadSetting,
     one_of,
+    require_integer,
     require_number,
-    require_whole,
 )
 from constrained_dnc.model.config import GROWING, MemorySize, ModelConfig, read_memory_size
 from constrained_dnc.plugins import absolute
@@ -81,9 +81,9 @@ class TrainingConfig:
             "entropy_every",
             "checkpoint_every",
         ):
-            require_whole(f"training.{name}", getattr(self, name), 1)
-        require_whole("training.max_length", self.max_length, self.min_length)
-        require_whole("training.iterations", self.iterations, self.measure_every)
+            require_integer(f"training.{name}", getattr(self, name), 1)
+        require_integer("training.max_length", self.max_length, self.min_length)
+        require_integer("training.iterations", self.iterations, self.measure_every)
         for name in ("learning_rate", "epsilon", "clip_norm"):
             require_number(f"training.{name}", getattr(self, name), SMALLEST)
         for name in ("beta_1", "beta_2"):
@@ -109,8 +109,8 @@ class EvaluationConfig:
 
     def __post_init__(self) -> None:
         for name in ("batches", "extension_batches", "batch_size"):
-            require_whole(f"evaluation.{name}", getattr(self, name), 1)
-        require_whole("evaluation.seed", self.seed, 0, LARGEST_SEED)
+            require_integer(f"evaluation.{name}", getattr(self, name), 1)
+        require_integer("evaluation.seed", self.seed, 0, LARGEST_SEED)
         parse_lengths(self.lengths, "evaluation.lengths")
         parse_lengths(self.extension_lengths, "evaluation.extension_lengths")
 
@@ -136,7 +136,7 @@ class Config:
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
 
     def __post_init__(self) -> None:
-        require_whole("seed", self.seed, 0, LARGEST_SEED)
+        require_integer("seed", self.seed, 0, LARGEST_SEED)
         if not self.task:
             raise BadSetting("task", self.task, f"{one_of(task_names())}, or file.py:Class")
         if APPROACHES.get(self.approach.name, self.approach) != self.approach:
@@ -196,7 +196,7 @@ def parse_lengths(text: str, setting: str = "lengths") -> tuple[int, ...]:
     >>> parse_lengths("2,5..20:5")
     (2, 5, 10, 15, 20)
     """
-    accepted = f"whole numbers from 1 to {LONGEST}, ascending, such as 2..100 or 2,5..50:5"
+    accepted = f"integers from 1 to {LONGEST}, ascending, such as 2..100 or 2,5..50:5"
     lengths: list[int] = []
     try:
         for part in text.split(","):

@@ -19,8 +19,8 @@ class BadSetting(Exception):
 
     Not a ValueError: the command line's parser would show a part of that only.
 
-    >>> print(BadSetting("memory_size", 0, "a whole number of at least 1"))
-    memory_size is 0; accepted: a whole number of at least 1
+    >>> print(BadSetting("memory_size", 0, "an integer of at least 1"))
+    memory_size is 0; accepted: an integer of at least 1
     """
 
     def __init__(self, setting: str, value: object, accepted: str):
@@ -42,12 +42,12 @@ def one_of(names: Iterable[str]) -> str:
     return "one of " + ", ".join(sorted(names))
 
 
-def require_whole(setting: str, value: object, minimum: int, maximum: int = LARGEST_SIZE) -> None:
-    """Refuse anything but a whole number from `minimum` to `maximum`."""
+def require_integer(setting: str, value: object, minimum: int, maximum: int = LARGEST_SIZE) -> None:
+    """Refuse anything but an integer from `minimum` to `maximum`."""
     if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < minimum:
-        raise BadSetting(setting, value, f"a whole number of at least {minimum}")
+        raise BadSetting(setting, value, f"an integer of at least {minimum}")
     if int(value) > maximum:
-        raise BadSetting(setting, value, f"a whole number from {minimum} to {maximum}")
+        raise BadSetting(setting, value, f"an integer from {minimum} to {maximum}")
 
 
 def require_number(setting: str, value: object, minimum: float, maximum: float = LARGEST) -> None:

@@ -183,7 +183,7 @@ def require_fields(path: Path, values: Mapping[str, Any], fields: Fields) -> Non
 
 
 def is_count(value: Any) -> bool:
-    """Whether a value of a file is a whole number of things."""
+    """Whether a value of a file counts things."""
     return type(value) is int and 0 <= value <= LARGEST_SIZE
 
 

@@ -115,7 +115,7 @@ def _check_shapes(vectors: Vectors) -> None:
     for name in SIZES:
         value = vectors[name]
         if value.shape != () or not np.isfinite(value) or value != int(value) or value < 1:
-            raise BadSetting(name, value.tolist(), "a whole number of at least 1")
+            raise BadSetting(name, value.tolist(), "an integer of at least 1")
     word, reads = int(vectors["word_size"]), int(vectors["num_reads"])
     inputs, bias = vectors["inputs"], vectors["param_output_bias"]
     hidden_weight = vectors["param_lstm_weight_hidden"]

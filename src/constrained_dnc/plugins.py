@@ -19,7 +19,7 @@ ACCEPTED_PATHS = "package.module:Class, or path/to/file.py:Class"
 
 
 def load_class(setting: str, path: str, base: type) -> type[Any]:
-    """The class behind an import path; it must extend `base` and lack nothing."""
+    """The class that an import path names; it must extend `base` and lack nothing."""
     place, _, class_name = path.rpartition(":")
     return check_class(setting, path, load_names(setting, path, place).get(class_name), base)
 

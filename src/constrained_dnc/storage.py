@@ -73,7 +73,7 @@ def write_arrays(path: Path, arrays: Mapping[str, Shaped[np.ndarray, "..."]]) ->
 
 
 def write_array(path: Path, array: Shaped[np.ndarray, "..."]) -> None:
-    """Store an array as .npy, with a checksum behind it."""
+    """Store an array as .npy, with a checksum after it."""
     buffer = io.BytesIO()
     np.save(buffer, array, allow_pickle=False)
     content = buffer.getvalue()
@@ -81,7 +81,7 @@ def write_array(path: Path, array: Shaped[np.ndarray, "..."]) -> None:
 
 
 def read_array(path: Path) -> Shaped[np.ndarray, "..."]:
-    """The array of an .npy file; without a checksum behind it, it is taken as it is."""
+    """The array of an .npy file; without a checksum after it, it is taken as it is."""
     content = read_file(path)
     length = len(content) - len(MARK) - 2 * hashlib.sha256().digest_size
     if length > 0 and content[length:].startswith(MARK):

@@ -85,9 +85,9 @@ def struck_run_ends_like_an_undisturbed_one(tmp_path, numbers):
             assert load_run(tmp_path / "struck").status.state == "interrupted"
         else:
             assert code == 128 + number
-            assert f"stopped by {number.name}; the same command goes on" in output
+            assert f"stopped by {number.name}; the same command resumes" in output
             assert load_run(tmp_path / "struck").status.state == "stopped"
-    assert "going on after iteration" in finish(tmp_path / "struck")
+    assert "resuming after iteration" in finish(tmp_path / "struck")
     assert fingerprint(tmp_path / "struck") == fingerprint(tmp_path / "undisturbed")
 
 
@@ -213,7 +213,7 @@ def test_a_memory_size_that_is_none(smoke_run, capsys, command, size):
     arguments = [str(smoke_run) if part == "RUN" else part for part in command]
     assert main([*arguments, "--memory-size", size]) == 2
     value = size if size.isdigit() else repr(size)
-    accepted = "a whole number of slots from 1 to 16777216, or growing"
+    accepted = "an integer of slots from 1 to 16777216, or growing"
     assert capsys.readouterr().err == f"cdnc: memory_size is {value}; accepted: {accepted}\n"
 
 

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from constrained_dnc.cli import main
-from constrained_dnc.cli.studies import _foretell
+from constrained_dnc.cli.studies import _tell_estimate
 from constrained_dnc.config import make_config
 from constrained_dnc.files import locked
 from constrained_dnc.sweep import executors, trial
@@ -62,7 +62,7 @@ def test_runs_still_in_hand_and_missing_workers_are_told(tmp_path, capsys):
     plan = open_study(tmp_path, make_request("smoke"))
     plan.lock(plan.configs[0]).parent.mkdir()
     with locked(plan.lock(plan.configs[0])):
-        _foretell(plan, plan.to_do(), 0)
+        _tell_estimate(plan, plan.to_do(), 0)
     waiting, no_workers = capsys.readouterr().err.splitlines()
     assert waiting.startswith("waiting for runs that an earlier sweep still has in hand: process ")
     assert waiting.count(f"process {os.getpid()} on ") == 1
@@ -92,13 +92,13 @@ def test_a_raising_task_is_given_up_and_the_rest_is_reported(tmp_path):
 
 
 @pytest.mark.slow
-def test_interrupted_it_says_how_to_go_on_and_leaves_nobody_behind(tmp_path):
+def test_interrupted_it_says_how_to_resume_and_leaves_nobody_behind(tmp_path):
     process = start(tmp_path / "study", "--iterations", "50000")
     wait_for(lambda: owners(tmp_path / "study"))
     os.killpg(process.pid, signal.SIGINT)  # what Ctrl-C does
     code, output, told = finish(process, 60)
     assert (code, output) == (130, "")
-    assert told.endswith("interrupted; the same command goes on from here\n")
+    assert told.endswith("interrupted; the same command resumes from here\n")
     for worker in owners(tmp_path / "study"):
         with pytest.raises(ProcessLookupError):
             os.kill(worker, 0)

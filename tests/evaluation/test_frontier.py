@@ -7,11 +7,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from constrained_dnc.evaluation.frontier import (
+    default_lengths,
+    default_memory_sizes,
     draw_frontier,
     map_frontier,
     score_grid,
-    usual_lengths,
-    usual_memory_sizes,
 )
 from constrained_dnc.evaluation.lengths import evaluate
 from constrained_dnc.training.loop import train
@@ -35,8 +35,8 @@ def test_every_score_finds_its_place():
 
 def test_the_map_is_the_evaluation_of_every_pair(tmp_path):
     run = train(tiny_config(iterations=10), tmp_path / "run", threads=1)
-    assert usual_lengths(run) == [1, 2, 3, 4]
-    assert usual_memory_sizes(run) == [2, 4, 6, 8, 16, 40, "growing"]
+    assert default_lengths(run) == [1, 2, 3, 4]
+    assert default_memory_sizes(run) == [2, 4, 6, 8, 16, 40, "growing"]
     told = []
     table = map_frontier(run, [1, 3], [4, 9, "growing"], 2, lambda *step: told.append(step))
     assert told[-1][0] == told[-1][1] > 0

@@ -105,8 +105,8 @@ def test_many_lengths_are_few_compilations(run, monkeypatch):
     pure = evaluate(run, lengths=range(3, 8), batches=1)
     assert {shape[0] for shape in shapes} == {8, 12, 16}
     monkeypatch.undo()
-    usual = evaluate(run, lengths=range(3, 8), batches=1)
-    np.testing.assert_allclose(pure["score"], usual["score"], atol=1e-12)
+    default = evaluate(run, lengths=range(3, 8), batches=1)
+    np.testing.assert_allclose(pure["score"], default["score"], atol=1e-12)
 
 
 def test_rounding_up_the_steps_changes_nothing(run):

@@ -154,7 +154,7 @@ def test_following_a_slot(browser, address, runs):
     field.send_keys(Keys.CONTROL + "a")
     field.send_keys("9999", Keys.ENTER)
     browser.wait(
-        "return $('error').textContent === 'slot is 9999; accepted: a whole number from 1 to 9'"
+        "return $('error').textContent === 'slot is 9999; accepted: an integer from 1 to 9'"
     )
     assert field.get_attribute("value") == "2"
     assert link(browser)["slot"] == "2"
@@ -222,10 +222,10 @@ def test_a_refused_memory_gives_way_to_what_is_shown(browser, address, runs):
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
-        ({"problem": "1 2", "memory": "abc"}, "memory_size is 'abc'; accepted: a whole number of"),
+        ({"problem": "1 2", "memory": "abc"}, "memory_size is 'abc'; accepted: an integer of"),
         ({"problem": "1 nine"}, "problem is '1 nine'; accepted: numerals"),
         ({"model": "nobody", "problem": "1 2"}, "This explorer has no model nobody."),
-        ({"problem": "1 2", "slot": "9999"}, "slot is 9999; accepted: a whole number from 1 to 4"),
+        ({"problem": "1 2", "slot": "9999"}, "slot is 9999; accepted: an integer from 1 to 4"),
     ],
 )
 def test_a_link_to_what_is_refused_says_so_and_shows_something(

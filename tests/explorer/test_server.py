@@ -55,19 +55,19 @@ def test_no_file_is_opened_that_the_browser_names(address, runs, tmp_path):
     [
         ("attempt", {"problem": "1", "memory": "many"}, "memory_size is 'many'; accepted:"),
         ("attempt", {"problem": "1", "memory": "0"}, "memory_size is 0; accepted:"),
-        ("draw", {"length": "-3"}, "length is '-3'; accepted: a whole number"),
+        ("draw", {"length": "-3"}, "length is '-3'; accepted: an integer"),
         (
             "draw",
             {"length": "1000000"},
-            "length is 1000000; accepted: a whole number from 1 to 250",
+            "length is 1000000; accepted: an integer from 1 to 250",
         ),
-        ("draw", {"length": "3", "seed": "9" * 5000}, "; accepted: a whole number"),
+        ("draw", {"length": "3", "seed": "9" * 5000}, "; accepted: an integer"),
         ("attempt", {"problem": ""}, "problem is ''; accepted: numerals"),
         ("attempt", {"problem": "1 " * 50_000}, "length of the problem is 50000; accepted: at"),
         ("attempt", {"problem": "x" * 100_000}, "(99802 more letters)"),
         ("states", {"problem": "1 x"}, "problem is '1 x'; accepted: numerals"),
         ("data", {"problem": "1 x"}, "problem is '1 x'; accepted: numerals"),
-        ("data", {"problem": "1 2", "step": "99"}, "step is 99; accepted: a whole number from 1"),
+        ("data", {"problem": "1 2", "step": "99"}, "step is 99; accepted: an integer from 1"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_sentence(address, runs, what, parameters, sentence):

@@ -9,8 +9,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from constrained_dnc.approaches import APPROACHES
+from constrained_dnc.model import memory
 from constrained_dnc.model.build import build_dnc
 from constrained_dnc.model.config import ModelConfig
 from constrained_dnc.model.dnc import DNC
@@ -48,3 +50,21 @@ def named_parameters(model: DNC) -> dict[str, np.ndarray]:
     """Every array of the model under its field's name."""
     leaves = jax.tree_util.tree_leaves_with_path(eqx.filter(model, eqx.is_array))
     return {path[-1].name: np.asarray(leaf) for path, leaf in leaves}
+
+
+def unroll_with_frozen_usage(model, inputs, write_weights):
+    """The same steps, but the usage sees the given write weights."""
+    before = jnp.concatenate([jnp.zeros_like(write_weights[:1]), write_weights[:-1]])
+    state = jax.vmap(lambda _: model.initial_state(5))(jnp.arange(inputs.shape[1]))
+
+    def step(inputs, before, now, state):
+        state = eqx.tree_at(lambda s: s.memory.write_weights, state, before)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(memory, "usage_after_write", lambda usage, _: usage + (1 - usage) * now)
+            return model.step(inputs, state)
+
+    def body(state, xs):
+        outputs, state, inside = jax.vmap(step)(*xs, state)
+        return state, (outputs, inside.cell_state)
+
+    return jax.lax.scan(body, state, (inputs, before, write_weights))[1]

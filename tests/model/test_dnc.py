@@ -10,14 +10,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from builders import NETWORKS, SMALL, named_parameters, random_inputs, small_dnc
+from builders import (
+    NETWORKS,
+    SMALL,
+    named_parameters,
+    random_inputs,
+    small_dnc,
+    unroll_with_frozen_usage,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import reference
 from constrained_dnc.approaches import APPROACHES, LOOKUPS
 from constrained_dnc.errors import BadSetting
-from constrained_dnc.model import memory
 from constrained_dnc.model.config import ModelConfig
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.model.losses import state_loss, total_loss
@@ -125,24 +131,6 @@ def test_gradients_agree_with_finite_differences(approach):
                 for g, d in zip(jax.tree.leaves(gradient), jax.tree.leaves(direction), strict=True)
             )
             np.testing.assert_allclose((ahead - behind) / 2e-5, slope, rtol=1e-6)
-
-
-def unroll_with_frozen_usage(model, inputs, write_weights):
-    """The same steps, but the usage sees the given write weights."""
-    before = jnp.concatenate([jnp.zeros_like(write_weights[:1]), write_weights[:-1]])
-    state = jax.vmap(lambda _: model.initial_state(5))(jnp.arange(inputs.shape[1]))
-
-    def step(inputs, before, now, state):
-        state = eqx.tree_at(lambda s: s.memory.write_weights, state, before)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(memory, "usage_after_write", lambda usage, _: usage + (1 - usage) * now)
-            return model.step(inputs, state)
-
-    def body(state, xs):
-        outputs, state, inside = jax.vmap(step)(*xs, state)
-        return state, (outputs, inside.cell_state)
-
-    return jax.lax.scan(body, state, (inputs, before, write_weights))[1]
 
 
 @st.composite
@@ -346,7 +334,7 @@ def test_a_state_of_another_kind_is_refused():
         (
             np.zeros((4, 2, 3), np.float32),
             0,
-            "memory_size is 0; accepted: a whole number of at least 1",
+            "memory_size is 0; accepted: an integer of at least 1",
         ),
         (np.zeros((4, 2, 3), np.float32), 2.5, "memory_size is 2.5"),
         ("text", 5, "shape of inputs is"),

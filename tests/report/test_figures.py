@@ -1,5 +1,8 @@
 """Figures show the data they are given."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +31,19 @@ def test_every_approach_has_one_colour_and_no_two_share_colour_and_dash() -> Non
     names = (*published.APPROACHES, *published.SUPPLEMENT_C, *published.USED_SLOTS)
     looks = {(drawing.colour(name), drawing.dash(name)) for name in names}
     assert len(looks) == len(names)
-    assert drawing.colour("my-approach") == drawing.colour("my-approach")
+
+
+def test_an_own_approach_has_the_same_colour_in_every_report() -> None:
+    colours = {name: drawing.colour(name) for name in ("my-approach", "Gru", "größer")}
+    script = (
+        f"from constrained_dnc.report import drawing; print(*map(drawing.colour, {[*colours]}))"
+    )
+    environment = os.environ | {"PYTHONHASHSEED": "1"}  # another process has other hashes
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == [*colours.values()]
+    assert not set(colours.values()) & set(drawing.COLOURS.values())
 
 
 def upright_lines(panel: Axes) -> list[float]:

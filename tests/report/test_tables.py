@@ -90,7 +90,7 @@ def test_the_papers_medians_give_its_bold_marks(extended: bool) -> None:
 @pytest.mark.parametrize(("extended", "count"), [(False, 18), (True, 32)])
 def test_the_papers_p_values_give_its_bold_marks(extended: bool, count: int) -> None:
     results = [PairTest(*key, (10, 10), p, p) for key, p in published.pairwise_p(extended).items()]
-    table = tables.test_table(results, TASKS, all_pairs(APPROACHES), extended)
+    table = tables.pair_test_table(results, TASKS, all_pairs(APPROACHES), extended)
     cells = [cell for _, row in table.rows for cell in row]
     assert all(cell.bold == cell.paper_bold for cell in cells)
     assert sum(cell.bold for cell in cells) == count  # counted in the printed table

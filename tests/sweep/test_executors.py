@@ -145,7 +145,7 @@ def test_the_death_of_a_worker_is_not_blamed_on_runs_that_waited_there(plan, mon
 def test_a_lost_scheduler_is_not_the_fault_of_a_run(plan, error):
     client = Script({config.run_id: [error] for config in plan.configs})
     client.status = "connecting"
-    with pytest.raises(RunProblem, match="the Dask scheduler is gone; the same command goes on"):
+    with pytest.raises(RunProblem, match="the Dask scheduler is gone; the same command resumes"):
         execute(plan, client, Diary())
     assert [plan.attempts(config) for config in plan.configs] == [[], []]
 
@@ -330,7 +330,7 @@ def assert_finishes(study: Path, undisturbed, *options: str) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("victim", ["group", "parent"])
-def test_a_killed_sweep_goes_on_to_equal_results(tmp_path, undisturbed, victim):
+def test_a_killed_sweep_resumes_to_equal_results(tmp_path, undisturbed, victim):
     """The parent alone leaves its workers behind; they must not be in the way."""
     study, moments = tmp_path / "study", random.Random()
     for _ in range(3):
@@ -390,13 +390,13 @@ class Cluster:
     def __init__(self, folder: Path, has_workers: bool = True):
         folder.mkdir()
         file = folder / "scheduler.json"
-        usual = ["--scheduler-file", str(file), "--no-dashboard"]
+        common = ["--scheduler-file", str(file), "--no-dashboard"]
         self.log = (folder / "log").open("w")
-        self.scheduler = self.run("scheduler", *usual, "--host", "127.0.0.1", "--port", "0")
+        self.scheduler = self.run("scheduler", *common, "--host", "127.0.0.1", "--port", "0")
         wait_for(lambda: file.exists() and file.read_text().endswith("}"))
         self.address = read_json(file)["address"]
         options = ["--nworkers", "2", "--nthreads", "1", "--local-directory", str(folder)]
-        self.start_workers = lambda: self.run("worker", *usual, *options)
+        self.start_workers = lambda: self.run("worker", *common, *options)
         self.workers = self.start_workers() if has_workers else None
 
     def run(self, part: str, *options: str) -> subprocess.Popen:
@@ -424,7 +424,7 @@ def test_a_killed_scheduler_costs_one_sentence_and_nothing_else(tmp_path, undist
         cluster.scheduler.kill()
         code, _, errors = finish(process)
         assert code == 1
-        assert errors == "cdnc: the Dask scheduler is gone; the same command goes on from here\n"
+        assert errors == "cdnc: the Dask scheduler is gone; the same command resumes from here\n"
         with Cluster(tmp_path / "second") as another:  # the first one's workers still live
             assert_finishes(study, undisturbed, "--scheduler", another.address)
 
@@ -479,7 +479,11 @@ def test_code_of_ones_own_is_carried_to_workers_that_lack_it(tmp_path, monkeypat
         own = ["--tasks", "../code/t.py:Reverse", "--approaches", "../code/gru.py:Gru"]
         process = start(study, "--scheduler", cluster.address, *own)
         with distributed.Client(cluster.address) as client:
-            wait_for(lambda: client.run_on_scheduler(count_tasks) or process.poll() is not None)
+
+            def is_waiting() -> bool:  # for workers
+                return client.run_on_scheduler(lambda dask_scheduler: bool(dask_scheduler.tasks))
+
+            wait_for(lambda: process.poll() is not None or is_waiting())
         for file in code.iterdir():
             file.unlink()
         cluster.workers = cluster.start_workers()
@@ -491,7 +495,3 @@ def test_code_of_ones_own_is_carried_to_workers_that_lack_it(tmp_path, monkeypat
     page = (study / "report" / "index.html").read_text(encoding="utf-8")
     assert "backwards" in page
     assert "Gru" in page
-
-
-def count_tasks(dask_scheduler) -> int:
-    return len(dask_scheduler.tasks)

@@ -190,8 +190,8 @@ def test_another_preset_is_refused_and_nothing_is_touched(tmp_path):
 
 def test_a_preset_that_changed_since_is_refused(tmp_path, monkeypatch):
     open_study(tmp_path, SMOKE)
-    usual = SMOKE.configs()
-    changed = [replace(c, evaluation=replace(c.evaluation, batches=9)) for c in usual]
+    default = SMOKE.configs()
+    changed = [replace(c, evaluation=replace(c.evaluation, batches=9)) for c in default]
     monkeypatch.setattr(plan_module.Request, "configs", lambda self: changed)
     with pytest.raises(BadSetting, match=r"^evaluation.batches is 9; accepted: 2, as in"):
         open_study(tmp_path, SMOKE)
@@ -227,7 +227,7 @@ def test_strange_attempts_get_one_sentence(tmp_path, name, value):
             ask()
 
 
-def test_a_strange_folder_and_a_file_are_refused(tmp_path):
+def test_a_folder_of_something_else_and_a_file_are_refused(tmp_path):
     (tmp_path / "thesis.tex").write_text("")
     with pytest.raises(BadSetting, match="a new or empty folder"):
         open_study(tmp_path, SMOKE)

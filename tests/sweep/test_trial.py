@@ -150,7 +150,7 @@ def test_a_trial_leaves_results_and_analysis_and_is_not_done_twice(plan):
     assert {**again, lock: 0} == {**files, lock: 0}
 
 
-def test_a_begun_run_goes_on_to_the_same_results(plan, tmp_path, monkeypatch):
+def test_a_begun_run_resumes_to_the_same_results(plan, tmp_path, monkeypatch):
     (config,) = plan.configs
     other = Plan(tmp_path / "other", plan.configs)
     open_study(other.folder, make_request("smoke"))
@@ -165,7 +165,7 @@ def test_a_begun_run_goes_on_to_the_same_results(plan, tmp_path, monkeypatch):
                 )
             ),
         )
-        patch.setattr(Stop, "obey", lambda self: None)
+        patch.setattr(Stop, "raise_signal", lambda self: None)
         assert train(config, folder, threads=1).status.state == "stopped"
     for study in (plan, other):
         run_trial(str(study.folder), config.to_json())

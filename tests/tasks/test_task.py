@@ -200,7 +200,7 @@ def test_bad_sizes_are_refused(task: AbstractTask, value: int) -> None:
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("key", [-1, 0.5, "7", "", None, True, (), (1, -1), (1, 0.5), (1, "a")])
 def test_bad_keys_are_refused(key: int) -> None:
-    with pytest.raises(BadSetting, match=r"^key is .*; accepted: a whole number of at least 0"):
+    with pytest.raises(BadSetting, match=r"^key is .*; accepted: an integer of at least 0"):
         get_task("sort").sample(key, 2, 2)
 
 

@@ -20,8 +20,8 @@ SHOW = (
     ],
 )
 def test_cache_is_where_the_environment_says(tmp_path, variable, folder):
-    surroundings = os.environ | {variable: str(tmp_path)}
+    environment = os.environ | {variable: str(tmp_path)}
     shown = subprocess.run(
-        [sys.executable, "-c", SHOW], env=surroundings, capture_output=True, text=True, check=True
+        [sys.executable, "-c", SHOW], env=environment, capture_output=True, text=True, check=True
     )
     assert shown.stdout.strip() == folder.format(tmp_path)

@@ -13,8 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from builders import SMALL, random_inputs, small_dnc
-from test_dnc import unroll_with_frozen_usage
+from builders import SMALL, random_inputs, small_dnc, unroll_with_frozen_usage
 
 from constrained_dnc.config import EvaluationConfig, TrainingConfig, make_config
 from constrained_dnc.evaluation.lengths import evaluate

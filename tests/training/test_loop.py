@@ -70,7 +70,7 @@ def finished(tmp_path_factory):
 
 
 def faulty_backend(config, is_faulty):
-    """The usual backend with a NaN in the gradient of some calls, counted from 1."""
+    """The default backend with a NaN in the gradient of some calls, counted from 1."""
     model = initial_model(config)
     backend = choose_backend(
         "auto",
@@ -210,17 +210,18 @@ def test_metrics_average_the_iterations_since_the_last_line(finished):
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, None)])
-def test_signals_leave_a_checkpoint_and_the_run_goes_on_bit_by_bit(
+def test_signals_leave_a_checkpoint_and_the_run_resumes_bit_by_bit(
     finished, tmp_path, number, code
 ):
     watcher = Watcher(at=13, act=lambda: os.kill(os.getpid(), number))
+    handler = signal.getsignal(number)
     with pytest.raises((SystemExit, KeyboardInterrupt)) as raised:
         train(CONFIG, tmp_path / "run", threads=1, observer=watcher)
     assert getattr(raised.value, "code", None) == code
     status = load_run(tmp_path / "run").status
     assert (status.state, status.iteration) == ("stopped", 13)
     assert any(number.name in sentence for sentence in watcher.sentences)
-    assert signal.getsignal(number) is not None
+    assert signal.getsignal(number) is handler
     train(CONFIG, tmp_path / "run")
     assert fingerprint(tmp_path / "run") == fingerprint(finished[0].folder)
 
@@ -329,10 +330,10 @@ def test_another_config_backend_or_thread_count_is_refused(finished, changes, se
     assert fingerprint(run.folder) == before
 
 
-def test_other_surroundings_cost_a_warning(finished, monkeypatch):
-    stored = opening.surroundings()
+def test_another_environment_costs_a_warning(finished, monkeypatch):
+    stored = opening.environment()
     stored["versions"]["jax"] = "0.0.1"
-    monkeypatch.setattr(opening, "surroundings", lambda: stored)
+    monkeypatch.setattr(opening, "environment", lambda: stored)
     watcher = Watcher()
     train(CONFIG, finished[0].folder, observer=watcher)
     assert any("jax" in warning and "0.0.1" in warning for warning in watcher.warnings)
@@ -458,13 +459,13 @@ def test_pure_backend_trains_alike(tmp_path):
     )
     backend = PureBackend(get_task("copy").loss, None, CONFIG.model.memory_size)
     pure = train(config, tmp_path / "pure", backend=backend, threads=1)
-    usual = train(config, tmp_path / "usual", threads=1)
+    default = train(config, tmp_path / "default", threads=1)
     assert pure.backend == "pure"
-    for ours, theirs in zip(usual.metrics, pure.metrics, strict=True):
+    for ours, theirs in zip(default.metrics, pure.metrics, strict=True):
         assert ours["unseen_loss"] == pytest.approx(theirs["unseen_loss"], rel=1e-4)
 
 
-def full_disk_is_an_error_and_the_run_goes_on(folder, fill, free, finished):
+def full_disk_is_an_error_and_the_run_resumes(folder, fill, free, finished):
     with pytest.raises(RunProblem, match="cannot be written"):
         train(CONFIG, folder, threads=1, observer=Watcher(15, fill))
     assert newest_checkpoint(folder)[1]["iteration"] >= 10
@@ -480,7 +481,7 @@ def test_files_that_may_not_grow(finished, tmp_path):
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
     try:
-        full_disk_is_an_error_and_the_run_goes_on(
+        full_disk_is_an_error_and_the_run_resumes(
             tmp_path / "run",
             lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (2000, limits[1])),
             free,
@@ -512,7 +513,7 @@ def test_a_disk_with_errors(finished, tmp_path, monkeypatch, call):
         monkeypatch.undo()
 
     monkeypatch.setattr(metrics, "open_in_place", lambda path: Metrics(path, "ab+"))
-    full_disk_is_an_error_and_the_run_goes_on(tmp_path / "run", break_disk, repair, finished)
+    full_disk_is_an_error_and_the_run_resumes(tmp_path / "run", break_disk, repair, finished)
 
 
 def test_full_disk(finished, tmp_path):
@@ -530,7 +531,7 @@ def test_full_disk(finished, tmp_path):
                 file.write(bytes(4096))
 
     try:
-        full_disk_is_an_error_and_the_run_goes_on(
+        full_disk_is_an_error_and_the_run_resumes(
             disk / "run", fill, (disk / "ballast").unlink, finished
         )
     finally:
@@ -563,7 +564,7 @@ def test_a_damaged_status_is_made_again(finished, tmp_path, damage):
     assert fingerprint(tmp_path / "run") == fingerprint(finished[0].folder)
 
 
-def test_a_damaged_line_of_the_metrics_is_told_and_the_run_goes_on(finished, tmp_path):
+def test_a_damaged_line_of_the_metrics_is_told_and_the_run_resumes(finished, tmp_path):
     with pytest.raises(PowerCut):
         train(CONFIG, tmp_path / "run", threads=1, observer=Watcher(35, cut_power))
     path = tmp_path / "run" / "metrics.jsonl"

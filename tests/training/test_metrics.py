@@ -12,7 +12,7 @@ from constrained_dnc.errors import RunProblem
 from constrained_dnc.training.metrics import MetricsFile, mean_entropy, parse_lines
 
 
-def test_lines_behind_the_checkpoint_are_cut_off(tmp_path):
+def test_lines_after_the_checkpoint_are_cut_off(tmp_path):
     path = tmp_path / "m"
     with MetricsFile(path, 0, None, pytest.fail) as file:
         file.append({"iteration": 1, "loss": 0.5})

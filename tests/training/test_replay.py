@@ -5,7 +5,7 @@ import pytest
 
 from constrained_dnc.approaches import Approach
 from constrained_dnc.errors import BadSetting
-from constrained_dnc.training.guard import keep_offender
+from constrained_dnc.training.guard import keep_skipped_update
 from constrained_dnc.training.loop import train
 from constrained_dnc.training.replay import kept_iterations, replay
 from constrained_dnc.training.run import NONFINITE, initial_model, load_run, write_config
@@ -53,7 +53,9 @@ def kept_run(folder, config, change=lambda model: model, iteration=3):
     """A run directory with one kept update, made by hand."""
     folder.mkdir()
     write_config(folder, config, "fused", 1)
-    keep_offender(folder / NONFINITE, iteration, change(initial_model(config)), 0.5, float("nan"))
+    keep_skipped_update(
+        folder / NONFINITE, iteration, change(initial_model(config)), 0.5, float("nan")
+    )
     return load_run(folder, trust_code=True)
 
 

@@ -38,7 +38,7 @@ def test_selects_the_first_lowest_running_mean(losses, window):
 
 
 @given(LOSSES, st.integers(1, 8), st.integers(0, 30))
-def test_goes_on_from_json(losses, window, cut):
+def test_resumes_from_json(losses, window, cut):
     straight, resumed = Selection(window), Selection(window)
     for iteration, loss in enumerate(losses, 1):
         if iteration == cut:
@@ -93,7 +93,7 @@ def test_selects_the_first_highest_mean_of_calm_scores(measured, window):
 
 
 @given(MEASURED, st.integers(1, 8), st.integers(0, 30))
-def test_calm_selection_goes_on_from_json(measured, window, cut):
+def test_calm_selection_resumes_from_json(measured, window, cut):
     straight, resumed = CalmSelection(window), CalmSelection(window)
     for iteration, entry in enumerate(measured, 1):
         if iteration == cut:

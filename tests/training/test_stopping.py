@@ -1,4 +1,4 @@
-"""Signals are remembered, then obeyed."""
+"""Signals are remembered, then raised."""
 
 import os
 import signal
@@ -23,13 +23,13 @@ def test_signal_waits_and_the_old_handler_comes_back(number, raised):
         assert stop.signal == number
     assert signal.getsignal(number) is before
     with pytest.raises(raised):
-        stop.obey()
+        stop.raise_signal()
 
 
-def test_nothing_to_obey():
+def test_nothing_to_raise():
     with postponed_signals() as stop:
         pass
-    stop.obey()
+    stop.raise_signal()
 
 
 def test_other_threads_leave_handlers_alone():

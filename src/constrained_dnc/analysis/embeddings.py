@@ -1,7 +1,7 @@
 """t-SNE embeddings of a study's runs, each computed once and kept in the study directory.
 
 One embedding of 64 samples of length 30 takes about 13 s of one core, those of a full study an
-hour: call `embed_run` when a run has been analysed, and a report finds them ready.
+hour: a sweep embeds every run that it has analysed, and a report finds them ready.
 """
 
 from __future__ import annotations

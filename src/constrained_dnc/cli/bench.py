@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from constrained_dnc.cli.parsing import parse
-from constrained_dnc.errors import BadSetting, require_whole
+from constrained_dnc.errors import BadSetting, require_integer
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ def bench(arguments: list[str]) -> int:
     the pure path; the machine should be idle. With --against, ours beside another implementation.
     """
     asked = parse(_Bench, arguments, "cdnc bench", bench.__doc__)
-    require_whole("repeats", asked.repeats, 1)
+    require_integer("repeats", asked.repeats, 1)
     if asked.against is not None:
         return _bench_against(asked, asked.against)
     from constrained_dnc.bench import measure  # noqa: PLC0415 - slow to import

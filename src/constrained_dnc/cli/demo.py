@@ -8,7 +8,7 @@ from typing import Any
 
 from constrained_dnc.cli.parsing import parse
 from constrained_dnc.config import parse_lengths
-from constrained_dnc.errors import LARGEST_SEED, BadSetting, require_whole
+from constrained_dnc.errors import LARGEST_SEED, BadSetting, require_integer
 from constrained_dnc.evaluation.lengths import predict
 from constrained_dnc.tasks.task import AbstractTask
 from constrained_dnc.training.run import Run, load_run
@@ -37,9 +37,9 @@ class _Demo:
 def demo(arguments: list[str]) -> int:
     """Give a baseline and a constrained model the same problems, ever longer ones."""
     asked = parse(_Demo, arguments, "cdnc demo", demo.__doc__)
-    require_whole("seed", asked.seed, 0, LARGEST_SEED)
+    require_integer("seed", asked.seed, 0, LARGEST_SEED)
     lengths = parse_lengths(asked.lengths)
-    require_whole("lengths", lengths[-1], 1, LONGEST)
+    require_integer("lengths", lengths[-1], 1, LONGEST)
     approaches = (asked.baseline, asked.constrained)
     runs = [load_run(f"{PREFIX}{asked.task}/{approach}") for approach in approaches]
     problems = [_drawn(runs[0].task, length, asked.seed) for length in lengths]

@@ -18,7 +18,7 @@ from constrained_dnc.approaches import (
     get_approach,
 )
 from constrained_dnc.cli.parsing import Nothing, parse
-from constrained_dnc.errors import LARGEST_SEED, BadSetting, RunProblem, require_whole
+from constrained_dnc.errors import LARGEST_SEED, BadSetting, RunProblem, require_integer
 from constrained_dnc.tasks.registry import get_task, task_names
 from constrained_dnc.tasks.task import AbstractTask, Batch, Spelling
 
@@ -66,7 +66,7 @@ def show(arguments: list[str]) -> int:
     """Draw one sample step by step: input, control channel, target, signal channel."""
     asked = parse(_Show, arguments, "cdnc show", show.__doc__)
     task = get_task(asked.task)
-    require_whole("seed", asked.seed, 0, LARGEST_SEED)
+    require_integer("seed", asked.seed, 0, LARGEST_SEED)
     if asked.text is not None and asked.length is not None:
         raise BadSetting("length", asked.length, "nothing beside a problem of your own")
     if asked.text is None:
@@ -133,7 +133,7 @@ def tour(arguments: list[str]) -> int:
     """Show problems of every task as text, and what a model answers: a pretrained one, if any."""
     asked = parse(_Tour, arguments, "cdnc tour", tour.__doc__)
     approach = get_approach(asked.approach)
-    require_whole("length", asked.length, 1)
+    require_integer("length", asked.length, 1)
     from constrained_dnc.model.backend import choose_backend  # noqa: PLC0415 - slow to import
     from constrained_dnc.training.compilation import use_compilation_cache  # noqa: PLC0415
 

@@ -24,7 +24,7 @@ def screen(*, error: bool = False) -> Console:
 
 
 def tell(sentence: str) -> None:
-    """Say what goes on, beside the result of a command."""
+    """Say what is being done, beside the result of a command."""
     print(sentence, file=sys.stderr, flush=True)
 
 

@@ -59,7 +59,7 @@ class _Train:
 
 
 def train(arguments: list[str]) -> int:
-    """Train one model; the same command goes on where a run was stopped.
+    """Train one model; the same command resumes a run that was stopped.
 
     Groups of options are parts of the config, with the values that preset and approach give them.
     """

@@ -26,7 +26,7 @@ from constrained_dnc.config import (
     parse_lengths,
     parse_memory_sizes,
 )
-from constrained_dnc.errors import BadSetting, printable, require_whole
+from constrained_dnc.errors import BadSetting, printable, require_integer
 from constrained_dnc.model.config import ModelConfig
 
 if TYPE_CHECKING:
@@ -64,14 +64,14 @@ class _Reproduce:
 def reproduce(arguments: list[str]) -> int:
     """Train, evaluate and analyse tasks x approaches x trials, then write the report.
 
-    Interrupted at any point, the same command goes on.
+    Interrupted at any point, the same command resumes.
     """
     preset = value_of(arguments, "--preset", _Reproduce.preset)
     base = make_config("sort", "compr", preset=preset)
     default = _Reproduce(model=base.model, training=base.training, evaluation=base.evaluation)
     asked = parse(_Reproduce, arguments, "cdnc reproduce", reproduce.__doc__, default)
     if asked.workers is not None:
-        require_whole("workers", asked.workers, 1)
+        require_integer("workers", asked.workers, 1)
     from constrained_dnc.cli.watching import SweepWatcher  # noqa: PLC0415 - slow to import
     from constrained_dnc.study.disk import ATTEMPTS  # noqa: PLC0415
     from constrained_dnc.sweep.executors import connected, execute  # noqa: PLC0415
@@ -100,13 +100,13 @@ def reproduce(arguments: list[str]) -> int:
             with interrupts_raise(), connected(asked.scheduler, asked.workers) as client:
                 tell(announcement)
                 workers = sum(client.nthreads().values())
-                _foretell(plan, to_do, workers)
+                _tell_estimate(plan, to_do, workers)
                 with SweepWatcher(plan, to_do, max(1, workers)) as watcher:
                     execute(plan, client, watcher, to_do)
         failures = plan.write_failures()
         write_report(folder)
     except KeyboardInterrupt:
-        tell("interrupted; the same command goes on from here")
+        tell("interrupted; the same command resumes from here")
         raise
     for failure in failures:
         print(
@@ -119,7 +119,7 @@ def reproduce(arguments: list[str]) -> int:
     return 1 if failures else 0
 
 
-def _foretell(plan: Plan, to_do: list[Config], workers: int) -> None:
+def _tell_estimate(plan: Plan, to_do: list[Config], workers: int) -> None:
     """Say what is waited for, and how long training takes."""
     from constrained_dnc.files import is_locked  # noqa: PLC0415
     from constrained_dnc.sweep.trial import estimate_seconds  # noqa: PLC0415
@@ -240,9 +240,9 @@ def frontier(arguments: list[str]) -> int:
     from constrained_dnc.training.run import load_run  # noqa: PLC0415
 
     run = load_run(asked.run, trust_code=asked.trust_code)
-    lengths = of.usual_lengths(run) if asked.lengths is None else parse_lengths(asked.lengths)
+    lengths = of.default_lengths(run) if asked.lengths is None else parse_lengths(asked.lengths)
     memory_sizes = (
-        of.usual_memory_sizes(run)
+        of.default_memory_sizes(run)
         if asked.memory_size is None
         else parse_memory_sizes(asked.memory_size)
     )

@@ -26,13 +26,13 @@ from matplotlib.figure import Figure
 PICTURE, TABLE = "frontier.png", "frontier.parquet"
 
 
-def usual_lengths(run: Run) -> list[int]:
+def default_lengths(run: Run) -> list[int]:
     """Up to twenty lengths, spread over those the run is evaluated at."""
     lengths = parse_lengths(run.config.evaluation.lengths)
     return list(lengths[:: -(-len(lengths) // 20)])
 
 
-def usual_memory_sizes(run: Run) -> list[MemorySize]:
+def default_memory_sizes(run: Run) -> list[MemorySize]:
     """From half to ten times the slots of training, and a growing memory."""
     trained = run.config.model.memory_size
     sizes = sorted({max(1, halves * trained // 2) for halves in (1, 2, 3, 4, 8, 2 * EXTENSION)})

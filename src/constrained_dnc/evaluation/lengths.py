@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from constrained_dnc.config import parse_lengths
 from constrained_dnc.cores import MAX_THREADS
-from constrained_dnc.errors import RunProblem, require_whole
+from constrained_dnc.errors import RunProblem, require_integer
 from constrained_dnc.evaluation.memories import (
     memory_for,
     source_of,
@@ -139,7 +139,7 @@ def evaluation_backend(
 ) -> AbstractBackend:
     """The backend for a trained model; it need not be that of training."""
     if threads is not None:
-        require_whole("threads", threads, 1, MAX_THREADS)
+        require_integer("threads", threads, 1, MAX_THREADS)
     return backend_for(run.config, model, backend, threads)
 
 
@@ -152,16 +152,16 @@ def make_plan(
     """The rows of a table, the memory sizes one after the other."""
     evaluation, trained = run.config.evaluation, run.config.model.memory_size
     if batches is not None:
-        require_whole("batches", batches, 1)
+        require_integer("batches", batches, 1)
     plan = []
     for memory_size in memory_sizes or (trained,):
         require_memory_size(memory_size)
         is_extended = memory_size != trained
-        usual = evaluation.extension_lengths if is_extended else evaluation.lengths
-        usual_batches = evaluation.extension_batches if is_extended else evaluation.batches
-        for length in lengths or parse_lengths(usual):
-            require_whole("length", length, 1)
-            plan.append(Planned(length, memory_size, batches or usual_batches))
+        default_lengths = evaluation.extension_lengths if is_extended else evaluation.lengths
+        default_batches = evaluation.extension_batches if is_extended else evaluation.batches
+        for length in lengths or parse_lengths(default_lengths):
+            require_integer("length", length, 1)
+            plan.append(Planned(length, memory_size, batches or default_batches))
     return plan
 
 

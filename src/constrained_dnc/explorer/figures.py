@@ -298,7 +298,7 @@ def _shown(internals: Internals, sample: int, slots: int | None) -> int:
 def _index(setting: str, number: int, count: int) -> int:
     """The place of what is counted from 1."""
     if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= count:
-        raise BadSetting(setting, number, f"a whole number from 1 to {count}")
+        raise BadSetting(setting, number, f"an integer from 1 to {count}")
     return number - 1
 
 

@@ -303,7 +303,7 @@ function follow(slot) {
   const exists = Number.isInteger(slot) && slot >= 0 && slot <= most; // 0: none
   if (exists) state.slot = slot;
   else if (!(state.slot <= most)) state.slot = 0;
-  complain(exists ? null : new Error(`slot is ${slot}; accepted: a whole number from 1 to ${most}`));
+  complain(exists ? null : new Error(`slot is ${slot}; accepted: an integer from 1 to ${most}`));
   $("slot").value = state.slot || "";
   for (const view of views) {
     showSlot(view, state.slot);

@@ -1,4 +1,4 @@
-"""The page as text: with a server behind it, or whole in one file."""
+"""The page as text: for a server, or whole in one file."""
 
 from __future__ import annotations
 

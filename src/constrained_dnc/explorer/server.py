@@ -115,8 +115,8 @@ class Handler(tornado.web.RequestHandler):
     def write_error(self, status_code: int, **about: Any) -> None:
         """Whatever went wrong, the page gets a sentence to show."""
         _, error, _ = about.get("exc_info", (None, None, None))
-        usual = SENTENCES.get(status_code, f"The request was refused: {self._reason}.")
-        sentence = error.sentence if isinstance(error, Refused) else usual
+        default = SENTENCES.get(status_code, f"The request was refused: {self._reason}.")
+        sentence = error.sentence if isinstance(error, Refused) else default
         self.set_header("Content-Type", "application/json; charset=utf-8")
         self.finish(views.dumps({"error": sentence}))
 
@@ -160,10 +160,10 @@ class Draw(Handler):
 
     def _draw(self) -> dict[str, str]:
         task = self.shelf.model(self.get_query_argument("model", "")).task
-        length = _whole("length", self.get_query_argument("length", ""))
+        length = _integer("length", self.get_query_argument("length", ""))
         if not 1 <= length <= LONGEST:
-            raise BadSetting("length", length, f"a whole number from 1 to {LONGEST}")
-        seed = _whole("seed", self.get_query_argument("seed", "0"))
+            raise BadSetting("length", length, f"an integer from 1 to {LONGEST}")
+        seed = _integer("seed", self.get_query_argument("seed", "0"))
         return {"problem": task.format_problem(task.sample(seed, 1, length).problems[0])}
 
 
@@ -181,7 +181,7 @@ class Data(Handler):
     async def get(self) -> None:
         file = await self.found(
             lambda: views.data_file(
-                self.asked(), _whole("step", self.get_query_argument("step", "1"))
+                self.asked(), _integer("step", self.get_query_argument("step", "1"))
             )
         )
         self.set_header("Content-Type", "application/octet-stream")
@@ -225,7 +225,7 @@ def application(shelf: Shelf) -> tornado.web.Application:
 def listen(port: int | None) -> socket.socket:
     """A free port of this machine: the one asked for, or the first free one."""
     if port is not None and not 0 <= port <= 65535:
-        raise BadSetting("port", port, "a whole number from 0 (any) to 65535")
+        raise BadSetting("port", port, "an integer from 0 (any) to 65535")
     for candidate in [port] if port is not None else range(PORT, PORT + ATTEMPTS):
         try:
             listening = socket.create_server((HOST, candidate))
@@ -250,7 +250,7 @@ async def serve(shelf: Shelf, listening: socket.socket) -> None:
         server.stop()
 
 
-def _whole(setting: str, text: str) -> int:
+def _integer(setting: str, text: str) -> int:
     if not text.isascii() or not text.isdigit() or len(text) > 9:
-        raise BadSetting(setting, text, "a whole number")
+        raise BadSetting(setting, text, "an integer")
     return int(text)

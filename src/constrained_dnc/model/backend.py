@@ -20,7 +20,7 @@ import numpy as np
 
 from constrained_dnc.approaches import Regularisation
 from constrained_dnc.cores import available_cores
-from constrained_dnc.errors import BadSetting, RunProblem, one_of, require_whole
+from constrained_dnc.errors import BadSetting, RunProblem, one_of, require_integer
 from constrained_dnc.model import fused
 from constrained_dnc.model.dnc import DNC, Unrolled
 from constrained_dnc.model.growing import Growing
@@ -39,7 +39,7 @@ class AbstractBackend(abc.ABC):
     reason: str
 
     def __init__(self, kind: LossKind, regularisation: Regularisation | None, memory_size: int):
-        require_whole("memory_size", memory_size, 1)
+        require_integer("memory_size", memory_size, 1)
         self.kind = kind
         self.regularisation = regularisation
         self.memory_size = memory_size
@@ -72,7 +72,7 @@ class PureBackend(AbstractBackend):
     """Jitted JAX: gradients are compiled once for every number of steps.
 
     Without a gradient the number of steps is rounded up, so that few programs serve all lengths.
-    The steps behind the end are blank and left out of the result: no step sees a later one.
+    The steps after the end are blank and left out of the result: no step sees a later one.
     """
 
     name = "pure"

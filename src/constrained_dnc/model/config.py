@@ -9,8 +9,8 @@ from constrained_dnc.errors import (
     LARGEST,
     SMALLEST,
     BadSetting,
+    require_integer,
     require_number,
-    require_whole,
 )
 
 MemorySize: TypeAlias = int | Literal["growing"]
@@ -39,7 +39,7 @@ class ModelConfig:
 
     def __post_init__(self) -> None:
         for name in ("memory_size", "word_size", "num_reads", "hidden_size"):
-            require_whole(f"model.{name}", getattr(self, name), 1)
+            require_integer(f"model.{name}", getattr(self, name), 1)
         if self.clip_value is not None:
             require_number("model.clip_value", self.clip_value, SMALLEST)
         require_number("model.forget_bias", self.forget_bias, -LARGEST)
@@ -50,9 +50,9 @@ def require_memory_size(value: object) -> None:
     if value == GROWING:
         return
     try:
-        require_whole("memory_size", value, 1, MOST_SLOTS)
+        require_integer("memory_size", value, 1, MOST_SLOTS)
     except BadSetting:
-        accepted = f"a whole number of slots from 1 to {MOST_SLOTS}, or {GROWING}"
+        accepted = f"an integer of slots from 1 to {MOST_SLOTS}, or {GROWING}"
         raise BadSetting("memory_size", value, accepted) from None
 
 

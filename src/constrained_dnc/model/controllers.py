@@ -14,7 +14,7 @@ import jax.numpy as jnp
 
 from constrained_dnc.shapes import Array, Float
 
-State = Any
+ControllerState = Any
 """Whatever a controller carries from step to step: a tree of float arrays, possibly empty."""
 
 lecun_normal = jax.nn.initializers.lecun_normal(in_axis=-1, out_axis=-2)
@@ -25,7 +25,7 @@ class ControllerStep(eqx.Module):
     """What a controller returns at one step."""
 
     hidden: Float[Array, "hidden"]  # h, seen by the interface and the output
-    state: State  # carried to the next step
+    state: ControllerState  # carried to the next step
     uncompressed: Float[Array, "cell"]  # the cell state before compression, for analyses
 
 
@@ -39,15 +39,15 @@ class AbstractController(eqx.Module):
     hidden_size: eqx.AbstractVar[int]
 
     @abstractmethod
-    def initial_state(self) -> State:
+    def initial_state(self) -> ControllerState:
         """The state before the first step; trainable when it is made of parameters."""
 
     @abstractmethod
-    def __call__(self, inputs: Float[Array, "chi"], state: State) -> ControllerStep:
+    def __call__(self, inputs: Float[Array, "chi"], state: ControllerState) -> ControllerStep:
         """One step on chi = [x ; reads of the step before]."""
 
     @abstractmethod
-    def cell_state(self, state: State) -> Float[Array, "cell"]:
+    def cell_state(self, state: ControllerState) -> Float[Array, "cell"]:
         """The carried cell state, of width 0 for a controller without a state."""
 
 

@@ -9,8 +9,8 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from constrained_dnc.errors import BadSetting, require_whole
-from constrained_dnc.model.controllers import AbstractController, State, lecun_normal
+from constrained_dnc.errors import BadSetting, require_integer
+from constrained_dnc.model.controllers import AbstractController, ControllerState, lecun_normal
 from constrained_dnc.model.growing import Growing
 from constrained_dnc.model.memory import (
     Interface,
@@ -26,7 +26,7 @@ from constrained_dnc.shapes import AnyArray, Array, Float
 class DNCState(eqx.Module):
     """Everything a DNC carries from step to step."""
 
-    controller: State
+    controller: ControllerState
     memory: MemoryState
     reads: Float[Array, "*batch reads word"]  # r
 
@@ -187,7 +187,7 @@ class DNC(eqx.Module):
 
     def check_run(self, inputs: Any, memory_size: Any) -> None:
         """Refuse inputs and memory sizes that `unroll` cannot run."""
-        require_whole("memory_size", memory_size, 1)
+        require_integer("memory_size", memory_size, 1)
         shape = tuple(getattr(inputs, "shape", ()))
         if len(shape) != 3 or shape[2] != self.input_size or min(shape) < 1:
             raise BadSetting(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import jax.numpy as jnp
 
-from constrained_dnc.errors import BadSetting, require_whole
+from constrained_dnc.errors import BadSetting, require_integer
 from constrained_dnc.shapes import Array, Bool, Float, Int
 
 
@@ -27,8 +27,8 @@ class Growing:
     """The most slots of a sample; an input that needs more is refused."""
 
     def __post_init__(self) -> None:
-        require_whole("memory_size.start", self.start, 1)
-        require_whole("memory_size.limit", self.limit, self.start)
+        require_integer("memory_size.start", self.start, 1)
+        require_integer("memory_size.limit", self.limit, self.start)
         known = isinstance(self.free_capacity, (int, float)) and math.isfinite(self.free_capacity)
         if not known or not 0 <= self.free_capacity <= self.start:
             accepted = f"a number from 0 to the {self.start} slots of the start"

@@ -116,7 +116,7 @@ class Findings:
         samples = {task: (found.curvature, found.score) for task, found in self.instances.items()}
         return statistics.correlations(samples)
 
-    def tests(self, extended: bool) -> list[statistics.PairTest]:
+    def pair_tests(self, extended: bool) -> list[statistics.PairTest]:
         """All pairs of the paper's five approaches, adjusted together."""
         approaches = [name for name in self.approaches if name in published.APPROACHES]
         pairs = statistics.all_pairs(approaches)

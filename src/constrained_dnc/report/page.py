@@ -34,7 +34,7 @@ from constrained_dnc.study import Study, read_study
 
 __all__ = ["build_report", "collect", "compose", "terminal_table", "write"]
 
-Progress = Callable[[str, int, int], None]
+ReportProgress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Contents:
         return self.rules[0]
 
 
-def build_report(study_directory: Path, progress: Progress | None = None) -> Path:
+def build_report(study_directory: Path, progress: ReportProgress | None = None) -> Path:
     """Write tables, figures and the page of a study, finished or not; return the page's path.
 
     `progress` is told the name of a stage, how much of it is done, and how much there is.
@@ -69,7 +69,7 @@ def build_report(study_directory: Path, progress: Progress | None = None) -> Pat
     return write(collect(read_study(study_directory)), progress)
 
 
-def write(contents: Contents, progress: Progress | None = None) -> Path:
+def write(contents: Contents, progress: ReportProgress | None = None) -> Path:
     """The same for what was collected of a study."""
     tell = progress or (lambda stage, done, total: None)
     directory = contents.main.study.path / "report"
@@ -180,7 +180,7 @@ def _environment() -> Environment:
     return environment
 
 
-def _draw_all(contents: Contents, directory: Path, tell: Progress) -> dict[str, list[Image]]:
+def _draw_all(contents: Contents, directory: Path, tell: ReportProgress) -> dict[str, list[Image]]:
     total = sum(map(len, contents.drawings.values()))
     images: dict[str, list[Image]] = {section: [] for section in contents.drawings}
     wanted = [(section, of) for section, found in contents.drawings.items() for of in found]

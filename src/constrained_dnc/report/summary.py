@@ -17,7 +17,7 @@ from constrained_dnc.report import lengths, selection
 from constrained_dnc.report.cells import Cell
 from constrained_dnc.report.findings import Findings, find
 from constrained_dnc.report.wording import DASH, listed, plural, span, thousands
-from constrained_dnc.study import Run, Study, read_study
+from constrained_dnc.study import Study, Trial, read_study
 
 SETTING_NAMES = {
     "model.memory_size": "slots",
@@ -141,7 +141,7 @@ def runs_to_look_at(findings: Findings) -> list[tuple[str, list[str]]]:
     ]
 
 
-def _named(run: Run) -> str:
+def _named(run: Trial) -> str:
     return f"{run.run_id} ({run.task}, {run.approach}, trial {run.seed})"
 
 

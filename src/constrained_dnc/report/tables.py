@@ -30,9 +30,9 @@ def all_tables(findings: Findings) -> list[Table]:
         if not findings.at(extended).curves:
             continue
         tables += [max_lengths(findings, extended), averages(findings, extended)]
-        tables += [tests(findings, extended)]
+        tables += [pair_tests(findings, extended)]
         if set(findings.approaches) - set(published.APPROACHES):
-            tables += [tests_of_others(findings, extended)]
+            tables += [pair_tests_of_others(findings, extended)]
     if findings.instances:
         tables += [correlations(findings), explained_variances(findings)]
     return tables
@@ -132,14 +132,14 @@ def _average_caption(
     )
 
 
-def tests(findings: Findings, extended: bool) -> Table:
+def pair_tests(findings: Findings, extended: bool) -> Table:
     """Mann-Whitney U tests between all pairs of the paper's five approaches."""
     approaches = [name for name in findings.approaches if name in published.APPROACHES]
     pairs = statistics.all_pairs(approaches)
-    return test_table(findings.tests(extended), findings.tasks, pairs, extended)
+    return pair_test_table(findings.pair_tests(extended), findings.tasks, pairs, extended)
 
 
-def tests_of_others(findings: Findings, extended: bool) -> Table:
+def pair_tests_of_others(findings: Findings, extended: bool) -> Table:
     """The same for the pairs with an approach outside the paper's five, adjusted on their own."""
     pairs = [
         pair
@@ -147,7 +147,7 @@ def tests_of_others(findings: Findings, extended: bool) -> Table:
         if not set(pair) <= set(published.APPROACHES)
     ]
     results = statistics.pairwise_tests(findings.at(extended).averages, findings.tasks, pairs)
-    table = test_table(results, findings.tasks, pairs, extended)
+    table = pair_test_table(results, findings.tasks, pairs, extended)
     return Table(
         table.name.replace("pairwise_p", "pairwise_p_others"),
         table.title + ": other approaches",
@@ -159,7 +159,7 @@ def tests_of_others(findings: Findings, extended: bool) -> Table:
     )
 
 
-def test_table(
+def pair_test_table(
     results: Sequence[statistics.PairTest],
     tasks: Sequence[str],
     pairs: Sequence[tuple[str, str]],

@@ -79,7 +79,7 @@ def judge_all(findings: Findings) -> list[Verdict]:
     """A verdict for every claim of the paper."""
     tests = {
         (test.task, *pair): test
-        for test in findings.tests(extended=False)
+        for test in findings.pair_tests(extended=False)
         for pair in ((test.first, test.second), (test.second, test.first))
     }
     correlations = {result.task: result for result in findings.correlations()}

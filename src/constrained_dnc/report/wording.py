@@ -40,7 +40,7 @@ def signed(value: Number | None, digits: int) -> str:
 
 
 def float_of(text: str) -> float:
-    """The number behind a printed one, NaN for the dash."""
+    """The number that was printed, NaN for the dash."""
     return float("nan") if text == DASH else float(text.replace(MINUS, "-"))
 
 

@@ -29,7 +29,7 @@ from constrained_dnc.study.disk import (
 
 
 @dataclass(frozen=True)
-class Run:
+class Trial:
     """One trained instance (a trial) as its results describe it."""
 
     run_id: str
@@ -110,11 +110,11 @@ class Study:
         return tuple(np.unique(self.history["iterations"]).tolist())
 
     @cached_property
-    def runs(self) -> Mapping[str, Run]:
+    def runs(self) -> Mapping[str, Trial]:
         """By run id, every run that has results."""
-        names = list(Run.__dataclass_fields__)
+        names = list(Trial.__dataclass_fields__)
         rows = zip(*(self.results[name].tolist() for name in names), strict=True)
-        return {row[0]: Run(*row) for row in dict.fromkeys(rows)}
+        return {row[0]: Trial(*row) for row in dict.fromkeys(rows)}
 
     @property
     def memory_size(self) -> int:

@@ -19,7 +19,7 @@ from distributed import KilledWorker
 
 from constrained_dnc.config import Config
 from constrained_dnc.cores import available_cores
-from constrained_dnc.errors import BadSetting, RunProblem, require_whole
+from constrained_dnc.errors import BadSetting, RunProblem, require_integer
 from constrained_dnc.plugins import carried, sources
 from constrained_dnc.sweep.plan import MAX_ATTEMPTS, Plan
 from constrained_dnc.sweep.trial import Outcome, run_trial
@@ -85,7 +85,7 @@ def connected(scheduler: str | None, workers: int | None) -> Iterator[Client]:
             yield client
         return
     count = available_cores() if workers is None else workers
-    require_whole("workers", count, 1)
+    require_integer("workers", count, 1)
     with dask.config.set(SETTINGS), ExitStack() as entered:
         try:
             resource_tracker.ensure_running()  # its start would undo the wait
@@ -112,7 +112,7 @@ def _cluster(workers: int) -> Any:
         processes=True,
         host="127.0.0.1",
         security=certified(),
-        dashboard_address="127.0.0.1:0",  # any free port, with nothing behind it
+        dashboard_address="127.0.0.1:0",  # any free port, which serves nothing
         scheduler_kwargs={"dashboard": False},
         memory_limit=0,
         silence_logs=logging.CRITICAL,
@@ -186,7 +186,7 @@ def _execute(plan: Plan, client: Client, watcher: Watcher, to_do: Sequence[Confi
             raise
         # Only a lost or restarted scheduler cancels runs.
         raise RunProblem(
-            "the Dask scheduler is gone; the same command goes on from here"
+            "the Dask scheduler is gone; the same command resumes from here"
         ) from error
 
 

@@ -17,7 +17,7 @@ from constrained_dnc.approaches import APPROACHES, Approach
 from constrained_dnc.config import Config, Parts, get_preset, located
 from constrained_dnc.errors import (
     BadSetting,
-    require_whole,
+    require_integer,
 )
 from constrained_dnc.evaluation.memories import extended
 from constrained_dnc.files import make_folder
@@ -27,7 +27,7 @@ from constrained_dnc.study.disk import STUDY, Memory
 from constrained_dnc.sweep.approaches import find_approaches
 from constrained_dnc.tasks.registry import get_task
 from constrained_dnc.training.observer import logger
-from constrained_dnc.training.run import surroundings
+from constrained_dnc.training.run import environment
 from constrained_dnc.words import Rule
 
 MAX_ATTEMPTS = 3
@@ -82,7 +82,7 @@ def make_request(
         raise BadSetting("tasks", " ".join(tasks), "tasks with different names")
     found = find_approaches(approaches or budget.approaches)
     trials = budget.trials if trials is None else trials
-    require_whole("trials", trials, 1)
+    require_integer("trials", trials, 1)
     _, training, _ = parts or budget.parts
     return Request(
         preset,
@@ -203,7 +203,7 @@ def open_study(folder: Path, request: Request, command: Sequence[str] = ()) -> P
             "extended_memory_size": extended(memory_size),
             "settings": settings,
             **{part: {**stored.get(part, {}), **now} for part, now in own.items() if now},
-            **surroundings(),
+            **environment(),
             "command": shlex.join(["cdnc", *command]),
             "created": stored.get("created", time.strftime("%Y-%m-%d %H:%M")),
         },

@@ -65,7 +65,7 @@ def run_trial(study: str, config_text: str, sources: Mapping[str, bytes] | None 
     """Bring one run to its end, or say why not.
 
     Everything goes to the study directory, which all workers share. A run that was begun by a
-    worker that died goes on from its last checkpoint. An error comes back as text, as its class
+    worker that died is resumed from its last checkpoint. An error comes back as text, as its class
     may be one of a user's file that only the worker has read. Files of one's own come along as
     `sources`.
     """

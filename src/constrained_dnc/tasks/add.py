@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 
 from constrained_dnc.errors import BadSetting
 from constrained_dnc.tasks.sequence import AbstractSequenceTask
-from constrained_dnc.tasks.task import Problem, format_entries, whole_or_none
+from constrained_dnc.tasks.task import Problem, format_entries, integer_or_none
 
 Bits = Sequence[tuple[int, int]]
 
@@ -71,7 +71,7 @@ class Add(AbstractSequenceTask):
         self, symbols: Float[np.ndarray, "batch length results"]
     ) -> list[tuple[int | None, ...]]:
         sums = symbols @ (2.0, 1.0)
-        return [tuple(map(whole_or_none, row)) for row in sums.tolist()]
+        return [tuple(map(integer_or_none, row)) for row in sums.tolist()]
 
     def parse(self, text: str) -> Bits:
         match = re.fullmatch(r"\s*([01]+)\s*\+\s*([01]+)\s*", text, re.ASCII)

@@ -9,8 +9,8 @@ from constrained_dnc.tasks.numeral import AbstractNumeralTask
 class Copy(AbstractNumeralTask):
     """The numerals as they came.
 
-    >>> Copy().solve((2, 5, 2, 1, 3))
-    (2, 5, 2, 1, 3)
+    >>> Copy().solve((2, 4, 2, 1, 3))
+    (2, 4, 2, 1, 3)
     """
 
     name = "copy"

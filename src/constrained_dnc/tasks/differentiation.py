@@ -9,8 +9,8 @@ from constrained_dnc.tasks.numeral import AbstractNumeralTask
 class Differentiation(AbstractNumeralTask):
     """Absolute differences of successive numerals, then a constant 0 to fill the length.
 
-    >>> Differentiation().solve((2, 5, 2, 1, 3))
-    (3, 3, 1, 2, 0)
+    >>> Differentiation().solve((2, 4, 2, 1, 3))
+    (2, 2, 1, 2, 0)
     """
 
     name = "differentiation"

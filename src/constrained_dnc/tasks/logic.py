@@ -201,7 +201,7 @@ def _combine(left: bool | None, connective: str | None, right: bool) -> bool:
 
 
 def _due(value: bool | None, connective: str | None, nested: bool) -> str:
-    """What a formula may go on with."""
+    """How a formula may continue."""
     if value is None:
         return "T, F, ¬ or ("
     if connective is None:

@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 
 from constrained_dnc.errors import BadSetting
 from constrained_dnc.tasks.sequence import AbstractSequenceTask
-from constrained_dnc.tasks.task import Problem, format_entries, round_off, whole_or_none
+from constrained_dnc.tasks.task import Problem, format_entries, integer_or_none, round_off
 
 NUM_NUMERALS = 5  # 0 to 4
 ACCEPTED = f"numerals from 0 to {NUM_NUMERALS - 1}"
@@ -27,8 +27,8 @@ class AbstractNumeralTask(AbstractSequenceTask):
     ...
     ...     def rule(self, numerals):
     ...         return numerals[:, ::-1]
-    >>> Reverse().solve((2, 5, 2, 1, 3))
-    (3, 1, 2, 5, 2)
+    >>> Reverse().solve((2, 4, 2, 1, 3))
+    (3, 1, 2, 4, 2)
     """
 
     input_channels = ("numeral", "control")
@@ -70,7 +70,7 @@ class AbstractNumeralTask(AbstractSequenceTask):
     def answers(
         self, symbols: Float[np.ndarray, "batch length results"]
     ) -> list[tuple[int | None, ...]]:
-        return [tuple(map(whole_or_none, row)) for row in symbols[:, :, 0].tolist()]
+        return [tuple(map(integer_or_none, row)) for row in symbols[:, :, 0].tolist()]
 
     def parse(self, text: str) -> tuple[int, ...]:
         return parse_numerals("problem", text)

@@ -23,8 +23,8 @@ from constrained_dnc.tasks.task import (
     Scores,
     Spelling,
     format_entries,
+    integer_or_none,
     round_off,
-    whole_or_none,
 )
 
 END_THRESHOLD = 0.8  # a signal above it ends the answer
@@ -43,7 +43,7 @@ class Search(AbstractTask):
     Answers are indices from 0; the network gives them relative to the last one, from 0 to 1.
 
     >>> task = Search()
-    >>> task.solve(SearchProblem((2, 5, 2, 1, 2), query=2))
+    >>> task.solve(SearchProblem((2, 4, 2, 1, 2), query=2))
     (0, 2, 4)
     >>> problem = task.parse("2 3 2 1 2 ? 2")
     >>> task.batch_of([problem]).targets[8:12, 0].tolist()
@@ -128,7 +128,7 @@ class Search(AbstractTask):
     ) -> list[tuple[int | None, ...]]:
         indices, counts = _listed(outputs, length)
         return [
-            tuple(map(whole_or_none, row[:count]))
+            tuple(map(integer_or_none, row[:count]))
             for row, count in zip(indices.T.tolist(), counts.tolist(), strict=True)
         ]
 

@@ -9,8 +9,8 @@ from constrained_dnc.tasks.numeral import AbstractNumeralTask
 class Shift(AbstractNumeralTask):
     """The numerals shifted right by half the length (rounded down), round and round.
 
-    >>> Shift().solve((2, 5, 2, 1, 3))
-    (1, 3, 2, 5, 2)
+    >>> Shift().solve((2, 4, 2, 1, 3))
+    (1, 3, 2, 4, 2)
     """
 
     name = "shift"

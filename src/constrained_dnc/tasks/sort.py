@@ -9,8 +9,8 @@ from constrained_dnc.tasks.numeral import AbstractNumeralTask
 class Sort(AbstractNumeralTask):
     """The numerals in ascending order.
 
-    >>> Sort().solve((2, 5, 2, 1, 3))
-    (1, 2, 2, 3, 5)
+    >>> Sort().solve((2, 4, 2, 1, 3))
+    (1, 2, 2, 3, 4)
     """
 
     name = "sort"

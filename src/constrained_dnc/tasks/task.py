@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Float32, Int
 from numpy.typing import ArrayLike
 
-from constrained_dnc.errors import BadSetting, require_whole
+from constrained_dnc.errors import BadSetting, require_integer
 from constrained_dnc.words import Loss
 
 Key: TypeAlias = int | Sequence[int]
@@ -96,8 +96,8 @@ class AbstractTask(abc.ABC):
     @final
     def sample(self, key: Key, batch_size: int, length: int) -> Batch:
         """A random batch: the same key gives the same batch."""
-        require_whole("batch_size", batch_size, 1)
-        require_whole("length", length, 1)
+        require_integer("batch_size", batch_size, 1)
+        require_integer("length", length, 1)
         return self.encode(self.draw(generator_of(key), batch_size, length))
 
     @final
@@ -115,7 +115,7 @@ class AbstractTask(abc.ABC):
     @final
     def decode(self, outputs: ArrayLike, length: int) -> list[Answer]:
         """Read the answers off the network's outputs (time, batch, outputs)."""
-        require_whole("length", length, 1)
+        require_integer("length", length, 1)
         values = as_floats(outputs)
         accepted = (self.num_steps(length), "batch", self.output_size)
         if values.ndim != 3 or values.shape[::2] != accepted[::2]:
@@ -193,9 +193,9 @@ def generator_of(key: Key) -> np.random.Generator:
     The number of parts goes first, as NumPy takes (5,) and (5, 0) for the same seed.
     """
     parts = key if isinstance(key, Sequence) and not isinstance(key, str) else (key,)
-    whole = all(isinstance(part, int) and not isinstance(part, bool) for part in parts)
-    if not parts or not whole or min(parts) < 0:
-        raise BadSetting("key", key, "a whole number of at least 0, or several of them")
+    integers = all(isinstance(part, int) and not isinstance(part, bool) for part in parts)
+    if not parts or not integers or min(parts) < 0:
+        raise BadSetting("key", key, "an integer of at least 0, or several of them")
     return np.random.default_rng((len(parts), *parts))
 
 
@@ -208,14 +208,14 @@ def as_floats(outputs: ArrayLike) -> Float[np.ndarray, "..."]:
 
 
 def round_off(values: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
-    """Nearest whole number, a half to the even one; NaN where the value is not finite."""
+    """Nearest integer, a half to the even one; NaN where the value is not finite."""
     return np.where(np.isfinite(values), np.rint(values), np.nan)
 
 
-def whole_or_none(value: float) -> int | None:
+def integer_or_none(value: float) -> int | None:
     """A rounded entry as a plain number.
 
-    >>> whole_or_none(3.0), whole_or_none(float("nan"))
+    >>> integer_or_none(3.0), integer_or_none(float("nan"))
     (3, None)
     """
     return int(value) if np.isfinite(value) else None

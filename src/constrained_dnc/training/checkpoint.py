@@ -131,7 +131,7 @@ def _newest(folder: Path, warn: Callable[[str], None]) -> Found | None:
     if not found and problems:
         raise RunProblem("no checkpoint is whole, so nothing was changed: " + "; ".join(problems))
     for problem in problems:
-        warn(f"{problem}; going on from the other checkpoint")
+        warn(f"{problem}; resuming from the other checkpoint")
     return max(found, key=lambda entry: entry[2]["iteration"], default=None)
 
 

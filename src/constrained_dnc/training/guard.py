@@ -47,7 +47,9 @@ def guarded_update(optimiser: optax.GradientTransformation) -> Update:
     return update
 
 
-def keep_offender(folder: Path, iteration: int, parameters: Any, loss: float, norm: float) -> None:
+def keep_skipped_update(
+    folder: Path, iteration: int, parameters: Any, loss: float, norm: float
+) -> None:
     """Store what a replay needs; the batch follows from seed and iteration."""
     make_folder(folder)
     about = {"iteration": iteration, "loss": repr(loss), "gradient_norm": repr(norm)}

@@ -16,14 +16,14 @@ import numpy as np
 
 from constrained_dnc.config import Config, located
 from constrained_dnc.cores import MAX_THREADS
-from constrained_dnc.errors import RunProblem, require_whole
+from constrained_dnc.errors import RunProblem, require_integer
 from constrained_dnc.files import locked, remove_unfinished, write_json
 from constrained_dnc.model.backend import AbstractBackend
 from constrained_dnc.training.guard import (
     MAX_KEPT,
     TOLERABLE_SHARE,
     guarded_update,
-    keep_offender,
+    keep_skipped_update,
 )
 from constrained_dnc.training.metrics import MetricsFile, mean_entropy
 from constrained_dnc.training.observer import Observer, Snapshot
@@ -52,14 +52,14 @@ def train(
     threads: int | None = None,
     observer: Observer | None = None,
 ) -> Run:
-    """Train, or go on training, until the run is finished or has diverged.
+    """Train, or resume training, until the run is finished or has diverged.
 
-    SIGINT and SIGTERM leave a checkpoint first, then end as usual: with KeyboardInterrupt and
-    SystemExit(143). A run goes on with the backend and the number of threads it began with, as
+    SIGINT and SIGTERM leave a checkpoint first, then raise KeyboardInterrupt and
+    SystemExit(143). A run resumes with the backend and the number of threads it began with, as
     its bits depend on both. It becomes longer when it is asked for more iterations.
     """
     if threads is not None:
-        require_whole("threads", threads, 1, MAX_THREADS)
+        require_integer("threads", threads, 1, MAX_THREADS)
     config, folder = located(config), Path(run_dir)
     observer = observer or Observer()
     prepare_folder(folder)
@@ -71,8 +71,8 @@ def train(
             )
             training.run(stop)
         if stop.signal is not None and not training.has_ended:
-            observer.say(f"stopped by {stop.signal.name}; the same command goes on from here")
-    stop.obey()
+            observer.say(f"stopped by {stop.signal.name}; the same command resumes from here")
+    stop.raise_signal()
     return open_run(folder)
 
 
@@ -180,7 +180,7 @@ class _Training:
         progress = self.progress
         if progress.skipped_updates < MAX_KEPT:
             folder = self.folder / NONFINITE
-            keep_offender(folder, progress.iteration, progress.parameters, loss, norm)
+            keep_skipped_update(folder, progress.iteration, progress.parameters, loss, norm)
         progress.skipped_updates += 1
         progress.skipped_in_a_row += 1
         if progress.skipped_updates <= MAX_KEPT:

@@ -22,7 +22,7 @@ MAX_SHOWN = 5
 
 
 class MetricsFile:
-    """The open file; lines behind the last checkpoint's are cut off on opening.
+    """The open file; lines after the last checkpoint's are cut off on opening.
 
     Those before it are kept, damaged or not: `warn` is told what is wrong with them.
     """

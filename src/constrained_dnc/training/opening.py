@@ -28,11 +28,11 @@ from constrained_dnc.training.run import (
     Run,
     backend_for,
     changed_sources,
+    environment,
     initial_model,
     open_run,
     read_status,
     replace_config,
-    surroundings,
     write_config,
 )
 from constrained_dnc.training.selection import new_selections
@@ -62,8 +62,8 @@ def prepare_folder(folder: Path) -> None:
     except OSError as error:
         accepted = f"a folder that can be read ({reason_of(error)})"
         raise BadSetting("run_dir", str(folder), accepted) from error
-    strangers = [name for name in names if name != LOCK and name[0] != "."]
-    if strangers and not (folder / CONFIG).exists():
+    others = [name for name in names if name != LOCK and name[0] != "."]
+    if others and not (folder / CONFIG).exists():
         raise BadSetting(
             "run_dir", str(folder), f"a new or empty folder, or a run's with a {CONFIG}"
         )
@@ -98,7 +98,7 @@ def open_training(
         _warn_of_changes(stored, observer)
         config = _lengthen(stored, config, progress, observer)
     observer.say(f"backend {backend.name}: {backend.reason}")
-    where = f"going on after iteration {found.iteration}" if found else "a new run"
+    where = f"resuming after iteration {found.iteration}" if found else "a new run"
     observer.say(f"run {folder}: {where}")
     return Opened(
         config,
@@ -114,7 +114,7 @@ def open_training(
 
 
 def make_optimiser(config: TrainingConfig) -> optax.GradientTransformation:
-    """Adam behind clipping by the global norm."""
+    """Adam after clipping by the global norm."""
     return optax.chain(
         optax.clip_by_global_norm(config.clip_norm),
         optax.adam(config.learning_rate, b1=config.beta_1, b2=config.beta_2, eps=config.epsilon),
@@ -165,7 +165,7 @@ def _lengthen(stored: Run, config: Config, progress: Progress, observer: Observe
 def _refuse_changes(
     stored: Run, config: Config, backend: Choice | AbstractBackend, threads: int | None
 ) -> None:
-    """A run goes on as it began or not at all: anything else could not be repeated.
+    """A run resumes as it began or not at all: anything else could not be repeated.
 
     It may become longer: that is the run it would have been with as many iterations at once.
     """
@@ -188,7 +188,7 @@ def _warn_of_changes(run: Run, observer: Observer) -> None:
     for sentence in changed_sources(run):
         observer.warn(sentence)
     stored = read_json(run.folder / CONFIG)
-    for kind, now in surroundings().items():
+    for kind, now in environment().items():
         changed = [
             f"{name} ({stored.get(kind, {}).get(name)}, now {value})"
             for name, value in now.items()

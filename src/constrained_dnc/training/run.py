@@ -25,7 +25,7 @@ from constrained_dnc.errors import (
     BadSetting,
     RunProblem,
     one_of,
-    require_whole,
+    require_integer,
 )
 from constrained_dnc.files import (
     Fields,
@@ -190,8 +190,8 @@ def read_status(folder: Path) -> Status:
     """The status as it was written; a key, type or value that does not fit is refused."""
     path = folder / STATUS
     values = read_json(path)
-    strangers = {name: _never for name in values if name not in _FITS}
-    require_fields(path, values, {**strangers, **_FITS})
+    unknown = {name: _never for name in values if name not in _FITS}
+    require_fields(path, values, {**unknown, **_FITS})
     return Status(**values)
 
 
@@ -250,7 +250,7 @@ def open_run(folder: str | Path) -> Run:
     stored = read_json(path)
     try:
         run = Run(folder, Config.from_dict(stored["config"]), stored["backend"], stored["threads"])
-        require_whole("threads", run.threads, 1, MAX_THREADS)
+        require_integer("threads", run.threads, 1, MAX_THREADS)
     except KeyError as error:
         raise RunProblem(f"{path} cannot be read: {error} is missing") from error
     except (BadSetting, RecursionError) as error:
@@ -352,7 +352,7 @@ def write_config(folder: Path, config: Config, backend: str, threads: int) -> No
         "config": dataclasses.asdict(config),
         "backend": backend,
         "threads": threads,
-        **surroundings(),
+        **environment(),
     }
     if config.own_code:
         stored["sources"] = fingerprints("task", config.own_code)
@@ -360,13 +360,13 @@ def write_config(folder: Path, config: Config, backend: str, threads: int) -> No
 
 
 def replace_config(folder: Path, config: Config) -> None:
-    """Change what the run is made from, but not the surroundings it began in."""
+    """Change what the run is made from, but not the environment in which it began."""
     changed = {"run_id": config.run_id, "config": dataclasses.asdict(config)}
     stored = read_json(folder / CONFIG) | changed
     write_json(folder / CONFIG, {**stored, "checksum": _checksum(stored)})
 
 
-def surroundings() -> dict[str, Any]:
+def environment() -> dict[str, Any]:
     """What else the last bits of a result depend on."""
     return {
         "versions": {
@@ -392,6 +392,6 @@ def _version(package: str) -> str | None:
 def write_selected(
     folder: Path, rule: str, parameters: Any, iteration: int | None, running_mean: float | None
 ) -> None:
-    """Store selected parameters, readable while training goes on."""
+    """Store selected parameters, readable during training."""
     about = {"iteration": iteration, "running_mean": running_mean, "selection": rule}
     write_tensors(folder / SELECTED[rule], name_leaves(parameters, "parameters"), about)

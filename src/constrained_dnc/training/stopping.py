@@ -23,7 +23,7 @@ class Stop:
         """Remember the signal; also its handler."""
         self.signal = signal.Signals(number)
 
-    def obey(self) -> None:
+    def raise_signal(self) -> None:
         """Raise what the signal would have raised: exit codes 130 and 143."""
         if self.signal == signal.SIGINT:
             raise KeyboardInterrupt
@@ -83,7 +83,7 @@ def interrupts_wait() -> Iterator[None]:
             yield
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    stop.obey()
+    stop.raise_signal()
 
 
 @contextmanager

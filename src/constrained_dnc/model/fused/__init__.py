@@ -6,11 +6,11 @@ The compiled part is optional: without it `missing_reason()` says why and `Fused
 from __future__ import annotations
 
 from constrained_dnc.model.fused.unroll import (
+    Forward,
     FusedUnroll,
-    Run,
     missing_reason,
     simd_levels,
     supports,
 )
 
-__all__ = ["FusedUnroll", "Run", "missing_reason", "simd_levels", "supports"]
+__all__ = ["Forward", "FusedUnroll", "missing_reason", "simd_levels", "supports"]

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from constrained_dnc.cores import MAX_THREADS
-from constrained_dnc.errors import BadSetting, RunProblem, require_whole
+from constrained_dnc.errors import BadSetting, RunProblem, require_integer
 from constrained_dnc.model.controllers import FeedForward, Lstm, PeepholeLstm
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.model.growing import Growing
@@ -37,7 +37,7 @@ def simd_levels() -> list[str]:
     return [] if _why_missing else _kernel.simd_levels()
 
 
-class Run(NamedTuple):
+class Forward(NamedTuple):
     """What a forward returns; the weights only when asked for, the slots of a growing memory."""
 
     outputs: Float[np.ndarray, "time batch outputs"]
@@ -56,7 +56,7 @@ class FusedUnroll:
     """
 
     def __init__(self, threads: int = 1, simd: str | None = None):
-        require_whole("threads", threads, 1, MAX_THREADS)
+        require_integer("threads", threads, 1, MAX_THREADS)
         if _why_missing:
             raise BadSetting("backend", "fused", f"pure ({_why_missing})")
         with _refusals():
@@ -80,7 +80,7 @@ class FusedUnroll:
         *,
         keep: bool = False,
         weights: bool = False,
-    ) -> Run:
+    ) -> Forward:
         """Run a batch of sequences from empty memories.
 
         `keep` keeps what `backward` needs; `weights` also returns read and write weights.
@@ -98,14 +98,14 @@ class FusedUnroll:
             found = self._kernel.forward(
                 settings, parameters, values, int(size), keep, weights, growth
             )
-        run = Run(*found, dnc if keep else None)
+        run = Forward(*found, dnc if keep else None)
         if growing is not None and run.slots is not None and run.slots.max() > growing.limit:
             raise RunProblem(growing.refusal)
         return run
 
     def backward(
         self,
-        run: Run,
+        run: Forward,
         output_cotangents: Any,  # (time, batch, outputs), checked by the kernel
         cell_cotangents: Any,  # (time, batch, cell), or None for a loss that does not see them
     ) -> DNC:
