@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
 
-.PHONY: setup browser demo test test-all lint format bench lock clean
+.PHONY: setup browser demo test test-all lint format bench docs lock clean
 
 setup: $(READY)
 
@@ -24,6 +24,14 @@ demo: setup
 
 bench: setup
 	$(BIN)/cdnc bench
+
+# The documentation site, from the pages and the docstrings; warnings are errors.
+docs: $(VENV)/docs-ready
+	$(BIN)/python scripts/build_docs.py
+
+$(VENV)/docs-ready: $(READY) requirements-docs.lock
+	$(BIN)/python -m pip install --quiet -r requirements-docs.lock
+	@touch $@
 
 # The report's page is tested in a real browser; without one these tests are skipped, but not in CI.
 browser:
@@ -50,6 +58,9 @@ lock: setup
 	$(BIN)/python -m pip install --quiet uv
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --extra dev --extra build \
 	  --no-header --no-annotate --no-emit-index-url --output-file requirements.lock pyproject.toml
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --extra docs \
+	  --constraint requirements.lock --no-header --no-annotate --no-emit-index-url \
+	  --output-file requirements-docs.lock pyproject.toml
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .mypy_cache .hypothesis
