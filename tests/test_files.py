@@ -306,13 +306,15 @@ import os
 import pkgutil
 import sys
 flags = {name: getattr(os, name) for name in ("O_NONBLOCK", "O_NOFOLLOW", "O_CLOEXEC")}
-sys.modules["fcntl"] = None  # as on Windows
+sys.modules["fcntl"] = sys.modules["resource"] = None  # as on Windows
 for name in flags:
     delattr(os, name)
 import constrained_dnc.files
 for name, flag in flags.items():  # other libraries have their own ways there, not here
     setattr(os, name, flag)
 del sys.modules["fcntl"]
+import constrained_dnc.bench
+del sys.modules["resource"]
 
 from pathlib import Path
 import constrained_dnc

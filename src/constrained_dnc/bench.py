@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import platform
-import resource
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -269,8 +268,16 @@ def measure(
             say(f"growth with {axis}")
             with on_cores({min(cores)}):
                 result["growth_ms"][axis] = growth(axis, repeats=max(3, repeats // 5))
-    result["peak_memory_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    result["peak_memory_mb"] = _peak_memory_mb()
     return result
+
+
+def _peak_memory_mb() -> float:
+    try:
+        import resource  # noqa: PLC0415
+    except ImportError:  # on Windows
+        return float("nan")
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def cpu_name() -> str:
