@@ -2,8 +2,10 @@
 
 import json
 import socket
+import threading
 import urllib.error
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlencode
 
 import pytest
@@ -99,6 +101,24 @@ def test_a_mistake_of_our_own_is_a_sentence_too(address, runs, monkeypatch, capl
     assert status == 500
     assert json.loads(text)["error"] == server.SENTENCES[500]
     assert "ZeroDivisionError" in caplog.text  # the terminal says where
+
+
+def test_two_questions_at_once_get_an_answer_each(address, runs, monkeypatch):
+    together, asked = threading.Barrier(2, timeout=60), server.Handler.asked
+
+    def meet(handler):
+        together.wait()
+        return asked(handler)
+
+    monkeypatch.setattr(server.Handler, "asked", meet)
+    with ThreadPoolExecutor(2) as people:
+        answers = {
+            text: people.submit(ask, address, "attempt", model=runs["compr+reg"], problem=text)
+            for text in ("4 3 2", "0 1")
+        }
+    for text, answer in answers.items():
+        status, found = answer.result()
+        assert (status, json.loads(found)["problem"]) == (200, text)
 
 
 def test_a_drawn_problem_is_one_of_the_task(address, runs):
