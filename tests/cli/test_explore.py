@@ -48,7 +48,7 @@ def test_one_file(folder, tmp_path, capsys):
         (["copy", "sortt"], "last argument is 'sortt'; accepted: a problem of copy (numerals"),
         (["copy", "1 " * 251], "length of the problem is 251; accepted: at most 250"),
         (["copy", "--memory-size", "1001"], "memory_size is 1001; accepted: at most 1000 slots"),
-        (["copy", "--memory-size", "grow"], "memory_size is 'grow'; accepted: an integer of"),
+        (["copy", "--memory-size", "grow"], "memory_size is 'grow'; accepted: a number of"),
         (["copy", "sort", "--html", "a.html"], "run is 'copy, sort'; accepted: two runs of one"),
         (["copy", "--html", "a.html", "--memory-size", "0"], "memory_size is 0; accepted"),
         (["copy", "--port", "99999"], "port is 99999; accepted: an integer from 0 (any)"),

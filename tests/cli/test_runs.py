@@ -213,7 +213,7 @@ def test_a_memory_size_that_is_none(smoke_run, capsys, command, size):
     arguments = [str(smoke_run) if part == "RUN" else part for part in command]
     assert main([*arguments, "--memory-size", size]) == 2
     value = size if size.isdigit() else repr(size)
-    accepted = "an integer of slots from 1 to 16777216, or growing"
+    accepted = "a number of slots from 1 to 16777216, or growing"
     assert capsys.readouterr().err == f"cdnc: memory_size is {value}; accepted: {accepted}\n"
 
 

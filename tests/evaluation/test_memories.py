@@ -128,7 +128,7 @@ def test_other_words_are_refused(run, text, capsys):
 def test_memory_sizes_as_text():
     assert parse_memory_sizes("growing") == ["growing"]
     assert parse_memory_sizes("80") == [80]
-    with pytest.raises(BadSetting, match=r"memory_size is 'x'; accepted: an integer of slots"):
+    with pytest.raises(BadSetting, match=r"memory_size is 'x'; accepted: a number of slots"):
         parse_memory_sizes("x")
     with pytest.raises(BadSetting, match=r"memory_size is '4,x'; accepted: numbers of slots"):
         parse_memory_sizes("4,x")

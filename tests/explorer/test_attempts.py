@@ -71,7 +71,7 @@ def test_arrays_have_every_step(runs):
     [
         ("3 1 x", None, "problem is '3 1 x'; accepted: numerals from 0 to 4"),
         ("1 " * 251, None, "length of the problem is 251; accepted: at most 250"),
-        ("1 2", 0, "memory_size is 0; accepted: an integer of slots from 1"),
+        ("1 2", 0, "memory_size is 0; accepted: a number of slots from 1"),
         ("1 2", 1001, "memory_size is 1001; accepted: at most 1000 slots"),
     ],
 )

@@ -222,7 +222,7 @@ def test_a_refused_memory_gives_way_to_what_is_shown(browser, address, runs):
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
-        ({"problem": "1 2", "memory": "abc"}, "memory_size is 'abc'; accepted: an integer of"),
+        ({"problem": "1 2", "memory": "abc"}, "memory_size is 'abc'; accepted: a number of"),
         ({"problem": "1 nine"}, "problem is '1 nine'; accepted: numerals"),
         ({"model": "nobody", "problem": "1 2"}, "This explorer has no model nobody."),
         ({"problem": "1 2", "slot": "9999"}, "slot is 9999; accepted: an integer from 1 to 4"),

@@ -52,7 +52,7 @@ def require_memory_size(value: object) -> None:
     try:
         require_integer("memory_size", value, 1, MOST_SLOTS)
     except BadSetting:
-        accepted = f"an integer of slots from 1 to {MOST_SLOTS}, or {GROWING}"
+        accepted = f"a number of slots from 1 to {MOST_SLOTS}, or {GROWING}"
         raise BadSetting("memory_size", value, accepted) from None
 
 
