@@ -67,10 +67,12 @@ def test_what_cannot_be_run_is_refused(wrong, setting):
 
 
 def test_two_tasks_of_one_name_are_refused(tmp_path):
-    path = tmp_path / "mine.py"
-    path.write_text("from constrained_dnc.tasks.copy import Copy\n\nclass Mine(Copy):\n    pass\n")
+    text = "from constrained_dnc.tasks.copy import Copy\n\nclass Mine(Copy):\n    name = 'mine'\n"
+    paths = [tmp_path / name for name in ("one.py", "two.py")]
+    for path in paths:
+        path.write_text(text)
     with pytest.raises(BadSetting, match="tasks with different names"):
-        make_request("smoke", ["copy", f"{path}:Mine"])
+        make_request("smoke", [f"{path}:Mine" for path in paths])
 
 
 def test_a_study_says_what_was_asked_for(tmp_path):
