@@ -33,7 +33,7 @@ def ask(address: str, what: str = "", headers: dict[str, str] | None = None, **p
         ({"Host": "localhost:1"}, 200),  # through a tunnel
         ({"Host": "evil.example"}, 404),
         ({"Host": "127.0.0.1.evil.example"}, 404),
-        ({"Host": "127.0.0.1:80@evil.example"}, 404),
+        ({"Host": "127.0.0.1:80@evil.example"}, 400),  # malformed
         ({"Host": "localhost.evil.example:80"}, 404),
         ({"Host": "[::1]:80"}, 404),
         ({"Sec-Fetch-Site": "same-origin"}, 200),
