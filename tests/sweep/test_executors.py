@@ -250,18 +250,24 @@ for port in ports:
 """
 
 
+def open_ports():
+    """Where this process and its children listen."""
+    me = psutil.Process()
+    return {
+        connection.laddr
+        for process in (me, *me.children(recursive=True))
+        for connection in process.net_connections("inet")
+        if connection.status == psutil.CONN_LISTEN
+    }
+
+
 def test_other_users_of_the_machine_are_kept_out(tmp_path):
     """Whoever may talk to Dask's ports can run code as the sweep's user."""
     tmp_path.chmod(0o777)
     trace = tmp_path / "trace"
+    before = open_ports()  # of a browser that another test has left open, say
     with connected(None, 1) as client:
-        me = psutil.Process()
-        ports = {
-            connection.laddr
-            for process in (me, *me.children(recursive=True))
-            for connection in process.net_connections("inet")
-            if connection.status == psutil.CONN_LISTEN
-        }
+        ports = open_ports() - before
         assert {port.ip for port in ports} == {"127.0.0.1"}
         assert int(client.scheduler.address.rpartition(":")[2]) in {port.port for port in ports}
         command = [sys.executable, "-c", STRANGER, str(trace), *(str(p.port) for p in ports)]
