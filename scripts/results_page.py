@@ -41,20 +41,19 @@ def maximum_lengths(study: Study, *_: str) -> str:
         "trained": published.max_lengths(extended=False),
         "extended": published.max_lengths(extended=True),
     }
-    head, cells = ["", "trials"], []
-    for memory, rule, name in columns:
-        head += [f"paper, {name.split(',')[0]}"] * (rule == RULES[0] and memory in paper) + [name]
-        curves = study.curves(memory, rule)
-        for key in keys(study):
-            if rule == RULES[0] and memory in paper:
-                cells.append((key, str(paper[memory].get(key, ""))))
-            cells.append((key, lengths_of(curves[key]) if key in curves else ""))
     trained = study.curves()
-    rows = [
-        [", ".join(key), str(trained[key].trials), *(text for at, text in cells if at == key)]
-        for key in keys(study)
-    ]
-    return markdown(head, rows)
+    head = ["", "trials"]
+    rows = {key: [", ".join(key), str(trained[key].trials)] for key in keys(study)}
+    for memory, rule, name in columns:
+        curves = study.curves(memory, rule)
+        if rule == RULES[0] and memory in paper:
+            head.append(f"paper, {name.partition(',')[0]}")
+            for key, row in rows.items():
+                row.append(str(paper[memory].get(key, "")))
+        head.append(name)
+        for key, row in rows.items():
+            row.append(lengths_of(curves[key]) if key in curves else "")
+    return markdown(head, rows.values())
 
 
 def memories(study: Study, rule: str) -> str:
@@ -89,13 +88,11 @@ def claims(study: Study, *_: str) -> str:
     for by_rule in zip(*judged, strict=True):
         if all(verdict.word in (NOT_RUN, "too few trials") for verdict in by_rule):
             continue
-        of_rules = [
-            " ".join(
-                (verdict.word + ":", verdict.here, f"({verdict.caution})" * bool(verdict.caution))
-            )
+        found = [
+            f"{verdict.word}: {verdict.here}" + (f" ({verdict.caution})" if verdict.caution else "")
             for verdict in by_rule
         ]
-        rows.append([by_rule[0].claim.text, by_rule[0].paper, *(text.strip() for text in of_rules)])
+        rows.append([by_rule[0].claim.text, by_rule[0].paper, *found])
     return markdown(["claim", "paper", *(f"`{rule}`" for rule in RULES[:2])], rows)
 
 
@@ -163,9 +160,10 @@ def main() -> None:
     for path in asked.pages:
         page = path.read_text(encoding="utf-8")
         right = renewed(page, study)
-        if asked.check and page != right:
+        if not asked.check:
+            path.write_text(right, encoding="utf-8")
+        elif page != right:
             sys.exit(f"{path}: its tables are not those of {asked.study}; run this script")
-        path.write_text(right, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -221,13 +221,14 @@ def parse_memory_sizes(text: str) -> list[MemorySize]:
     """
     if not any(sign in text for sign in (",", "..", ":")):
         return [read_memory_size(text)]
-    fixed = [part for part in text.split(",") if part.strip() != GROWING]
+    parts = [part.strip() for part in text.split(",")]
+    fixed = [part for part in parts if part != GROWING]
     try:
         numbers = parse_lengths(",".join(fixed), "memory_size") if fixed else ()
     except BadSetting as error:
         accepted = f"numbers of slots in ascending order, such as 80 or 50..200:50, or {GROWING}"
         raise BadSetting("memory_size", text, accepted) from error
-    return [*numbers] if len(fixed) == text.count(",") + 1 else [*numbers, GROWING]
+    return [*numbers, GROWING] if GROWING in parts else [*numbers]
 
 
 Parts: TypeAlias = tuple[ModelConfig, TrainingConfig, EvaluationConfig]
