@@ -75,3 +75,9 @@ def run_command(command: str) -> None:
 def test_links_lead_somewhere(page):
     for target in LINK.findall(page.read_text()):
         assert (page.parent / target).exists(), target
+
+
+def test_every_decision_is_listed():
+    folder = ROOT / "docs" / "decisions"
+    listed = (folder / "README.md").read_text(encoding="utf-8")
+    assert all(f"({path.name})" in listed for path in folder.glob("0*.md"))

@@ -19,7 +19,7 @@ COMMANDS = {  # name: (module, what it does)
     "demo": ("demo", "a baseline and a constrained model on the same problems"),
     "zoo": ("zoo", "list the pretrained models and what they reach"),
     "bench": ("bench", "time a training iteration: fused, pure, floor"),
-    "parity": ("library", "compare with vectors of another implementation"),
+    "parity": ("parity", "compare with vectors of another implementation"),
     "train": ("runs", "train a model, or resume a run that was stopped"),
     "evaluate": ("runs", "score a run for every length and memory size"),
     "predict": ("runs", "answer problems with a trained model"),

@@ -1,11 +1,10 @@
-"""Commands about what the library has (tasks, approaches, show, tour), and parity."""
+"""Commands about what the library has: tasks, approaches, show, tour."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import tyro
@@ -18,7 +17,7 @@ from constrained_dnc.approaches import (
     get_approach,
 )
 from constrained_dnc.cli.parsing import Nothing, parse
-from constrained_dnc.errors import LARGEST_SEED, BadSetting, RunProblem, require_integer
+from constrained_dnc.errors import LARGEST_SEED, BadSetting, require_integer
 from constrained_dnc.tasks.registry import get_task, task_names
 from constrained_dnc.tasks.task import AbstractTask, Batch, Spelling
 
@@ -170,37 +169,3 @@ def _model_for(name: str, approach: Approach) -> tuple[DNC, AbstractTask, str]:
     task = get_task(name)
     with jax.enable_x64(False):  # as batches are
         return build_dnc(approach, task, key=jax.random.key(0)), task, "untrained"
-
-
-@dataclass(frozen=True)
-class _Parity:
-    file: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")]
-    """An .npz file as docs/parity.md describes it."""
-    backend: Literal["pure", "fused"] = "pure"
-    """What computes in float32: JAX (pure) or C++ (fused); float64 is always JAX."""
-
-
-def parity(arguments: list[str]) -> int:
-    """Compare this implementation with vectors computed by another one.
-
-    One line per quantity and precision; the exit code is 1 if one of them differs.
-    """
-    asked = parse(_Parity, arguments, "cdnc parity", parity.__doc__)
-    import jax  # noqa: PLC0415 - slow to import
-
-    from constrained_dnc.parity import compare_both, load_vectors  # noqa: PLC0415
-
-    vectors, failed = load_vectors(asked.file), 0
-    try:
-        for comparison in compare_both(vectors, asked.backend):
-            failed += not comparison.passed
-            print(
-                f"{'ok  ' if comparison.passed else 'FAIL'} {comparison.dtype} "
-                f"{comparison.name:26} largest error {comparison.error:.2e} "
-                f"of {comparison.scale:.2e}"
-            )
-    except (MemoryError, jax.errors.JaxRuntimeError) as error:
-        reason = str(error).partition("\n")[0]
-        raise RunProblem(f"{asked.file} cannot be compared: {reason}") from error
-    print(f"{failed} quantities differ" if failed else "all quantities agree")
-    return 1 if failed else 0
