@@ -17,12 +17,12 @@ from pathlib import Path
 
 import numpy as np
 
-from constrained_dnc.evaluation.memories import FREE_CAPACITY, free_capacity_of
+from constrained_dnc.evaluation.memories import free_capacity_of
 from constrained_dnc.study import Study, read_study
-from constrained_dnc.training.run import CONFIG, SELECTED, STATUS, Run, load_run
-from constrained_dnc.zoo import SCORES
+from constrained_dnc.training.disk import CONFIG, FREE_CAPACITY, SELECTED, STATUS
+from constrained_dnc.training.run import Run, load_run
+from constrained_dnc.zoo import RULE, SCORES
 
-RULE = "score"
 DATA = ("results/*.parquet", "analysis/*.npz", "analysis/embeddings/*.npy", "failures.json")
 
 

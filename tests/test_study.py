@@ -40,6 +40,13 @@ def test_an_unevaluated_length_is_nan_and_a_broken_score_is_zero(directory: Path
     np.testing.assert_array_equal(scores, [[0.0, np.nan], [1.0, 1.0]])
 
 
+def test_the_papers_rule_comes_first_and_unknown_ones_last(directory: Path) -> None:
+    for rule in ("seen", "a-rule", "score", "your-rule", "unseen"):
+        write_results(directory, rule, [row("sort", "reg", 0, 2, 0.1, selection=rule)])
+    found = read_study(directory).selections
+    assert found == ("unseen", "seen", "score", "a-rule", "your-rule")
+
+
 def test_selections_and_memory_sizes_are_kept_apart(directory: Path) -> None:
     rows = [
         row("sort", "reg", 0, 2, 0.1),

@@ -7,8 +7,7 @@ from pathlib import Path
 from constrained_dnc.config import Config, EvaluationConfig, TrainingConfig, make_config
 from constrained_dnc.files import read_tensors
 from constrained_dnc.model.config import ModelConfig
-from constrained_dnc.training.checkpoint import NAMES
-from constrained_dnc.training.run import SELECTED
+from constrained_dnc.training.disk import CHECKPOINTS, SELECTED
 
 TINY_MODEL = ModelConfig(memory_size=4, word_size=3, num_reads=1, hidden_size=6)
 
@@ -53,7 +52,7 @@ def tiny_config(task: str = "copy", approach: str = "compr", seed: int = 0, **tr
 
 def newest_checkpoint(folder: Path):
     """Tensors and values of the newest checkpoint."""
-    found = [read_tensors(folder / name) for name in NAMES if (folder / name).exists()]
+    found = [read_tensors(folder / name) for name in CHECKPOINTS if (folder / name).exists()]
     return max(found, key=lambda entry: entry[1]["iteration"])
 
 

@@ -16,3 +16,8 @@ Rule: TypeAlias = Literal["unseen", "seen", "score"]
 """How parameters are selected: by the loss at the unseen length, as in the paper, by that at seen
 lengths, or by the score at the unseen length."""
 RULES: tuple[Rule, ...] = get_args(Rule)
+PAPERS_RULE: Rule = "unseen"
+
+Memory: TypeAlias = Literal["trained", "extended", "growing"]
+"""The slots of training, ten times as many, or as many as an input needs."""
+MEMORIES: tuple[Memory, ...] = get_args(Memory)

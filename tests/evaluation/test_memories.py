@@ -12,7 +12,13 @@ from constrained_dnc.errors import BadSetting
 from constrained_dnc.evaluation import lengths
 from constrained_dnc.evaluation.frontier import score_grid
 from constrained_dnc.evaluation.lengths import evaluate, evaluated, predict
-from constrained_dnc.evaluation.memories import free_capacity_of, memory_for
+from constrained_dnc.evaluation.memories import (
+    free_capacity_of,
+    memory_for,
+    memory_sizes,
+    size_in,
+    source_of,
+)
 from constrained_dnc.model import fused
 from constrained_dnc.model.growing import Growing
 from constrained_dnc.training.loop import train
@@ -23,6 +29,17 @@ from tiny_runs import tiny_config
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     return train(tiny_config(), tmp_path_factory.mktemp("runs") / "run", threads=1)
+
+
+def test_a_row_says_which_memory_it_is_about():
+    sizes = memory_sizes(50)
+    assert sizes == {"trained": 50, "extended": 500, "growing": "growing"}
+    for memory, size in sizes.items():
+        assert source_of(size, 50) == memory
+        slots = 50 if memory == "growing" else size
+        assert size_in({"memory": memory, "memory_size": slots}) == size
+    assert source_of(80, 50) == "given"
+    assert size_in({"memory": "given", "memory_size": 80}) == 80
 
 
 def test_free_capacity_is_the_least_at_training_lengths_and_kept(run):

@@ -16,7 +16,8 @@ from constrained_dnc.explorer import attempt, open_model
 from constrained_dnc.explorer.figures import link_at
 from constrained_dnc.explorer.page import one_file
 from constrained_dnc.files import locked, read_json, write_json
-from constrained_dnc.training.run import LOCK, STATUS, write_selected
+from constrained_dnc.training.disk import LOCK, STATUS
+from constrained_dnc.training.run import write_selected
 from explored_page import Browser, start_browser
 
 PROBLEM = "3 1 4 1 0"

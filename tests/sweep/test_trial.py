@@ -16,12 +16,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from constrained_dnc.config import lengthened
-from constrained_dnc.evaluation.lengths import evaluated, table_file
+from constrained_dnc.evaluation.lengths import evaluated
 from constrained_dnc.files import is_locked, locked
 from constrained_dnc.study import read_study
 from constrained_dnc.study.disk import results_name
 from constrained_dnc.sweep.plan import Plan, make_request, open_study
 from constrained_dnc.sweep.trial import run_trial
+from constrained_dnc.training.disk import evaluation_file
 from constrained_dnc.training.loop import train
 from constrained_dnc.training.observer import Observer
 from constrained_dnc.training.run import load_run
@@ -188,7 +189,7 @@ def test_a_study_that_grows_ends_with_the_bits_of_a_longer_one(plan, tmp_path):
     assert rows_of(longer) == rows_of(straight)
     assert {row["iterations"] for row in rows_of(plan)} == {20}
     grown = read_study(plan.folder)
-    assert grown.trained == (20, 40)
+    assert set(grown.history["iterations"]) == {20, 40}
     assert {run.iterations for run in grown.runs.values()} == {40}
     for iterations, rows in ((20, rows_of(plan)), (40, rows_of(longer))):
         curves = grown.curves("trained", "unseen", iterations)["copy", "compr"]
@@ -217,7 +218,7 @@ def test_an_evaluation_is_not_repeated_but_made_again_when_it_does_not_fit(plan,
     (config,) = plan.configs
     run_trial(str(plan.folder), config.to_json())
     run = load_run(plan.folder / "runs" / config.run_id)
-    path = table_file(run.folder, "unseen", 4)
+    path = evaluation_file(run.folder, "unseen", 4)
     whole, stamp = path.read_bytes(), path.stat().st_mtime_ns
     table = evaluated(run, 4, "unseen", threads=1)
     assert path.stat().st_mtime_ns == stamp

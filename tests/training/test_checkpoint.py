@@ -10,7 +10,8 @@ import pytest
 
 from constrained_dnc.errors import RunProblem
 from constrained_dnc.files import read_tensors, write_tensors
-from constrained_dnc.training.checkpoint import NAMES, Checkpoints, Progress
+from constrained_dnc.training.checkpoint import Checkpoints, Progress
+from constrained_dnc.training.disk import CHECKPOINTS
 from constrained_dnc.training.selection import new_selections
 from constrained_dnc.words import RULES
 from tiny_runs import tiny_config
@@ -79,7 +80,7 @@ def test_files_take_turns_however_often_a_run_is_stopped(tmp_path, stops):
         (tmp_path / folder).mkdir()
         saved(tmp_path / folder, *sorted(iterations))
         assert load(tmp_path / folder).iteration == end
-    for name in NAMES:
+    for name in CHECKPOINTS:
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
 
 
@@ -89,7 +90,7 @@ def test_a_longer_run_has_the_checkpoints_it_would_have_had(tmp_path):
         (tmp_path / folder).mkdir()
         Checkpoints(tmp_path / folder, first, "fused", 2).save(progress_at(40))
         Checkpoints(tmp_path / folder, longer, "fused", 2).save(progress_at(45))
-    for name in NAMES:
+    for name in CHECKPOINTS:
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
 
 
@@ -110,8 +111,8 @@ def as_before(about):
 
 def test_a_checkpoint_without_threads_and_checksum_is_read(tmp_path):
     saved(tmp_path, 1)
-    tensors, about = read_tensors(tmp_path / NAMES[0])
-    write_tensors(tmp_path / NAMES[0], tensors, as_before(about))
+    tensors, about = read_tensors(tmp_path / CHECKPOINTS[0])
+    write_tensors(tmp_path / CHECKPOINTS[0], tensors, as_before(about))
     found = load(tmp_path, threads=3)
     assert (found.iteration, found.metrics_checksum) == (1, None)
 
@@ -128,8 +129,8 @@ def test_a_checkpoint_without_threads_and_checksum_is_read(tmp_path):
 )
 def test_strange_values_in_a_checkpoint_are_one_sentence(tmp_path, change):
     saved(tmp_path, 1)
-    tensors, about = read_tensors(tmp_path / NAMES[0])
-    write_tensors(tmp_path / NAMES[0], tensors, about | change)
+    tensors, about = read_tensors(tmp_path / CHECKPOINTS[0])
+    write_tensors(tmp_path / CHECKPOINTS[0], tensors, about | change)
     with pytest.raises(RunProblem, match="checkpoint"):
         load(tmp_path)
 
@@ -144,12 +145,12 @@ def damage(path, how):
 @pytest.mark.parametrize("how", ["flip", "truncate"])
 def test_damaged_newest_costs_a_warning_and_is_the_next_to_be_overwritten(tmp_path, how):
     saved(tmp_path, 10, 20)
-    damage(tmp_path / NAMES[1], how)
+    damage(tmp_path / CHECKPOINTS[1], how)
     warnings = []
     checkpoints = Checkpoints(tmp_path, CONFIG, "fused", 2)
     assert checkpoints.load(progress_at(0), warnings.append).iteration == 10
     assert len(warnings) == 1
-    assert NAMES[1] in warnings[0]
+    assert CHECKPOINTS[1] in warnings[0]
     checkpoints.save(progress_at(20))
     assert load(tmp_path, warnings=warnings).iteration == 20
     assert len(warnings) == 1
@@ -158,12 +159,12 @@ def test_damaged_newest_costs_a_warning_and_is_the_next_to_be_overwritten(tmp_pa
 @pytest.mark.parametrize("how", ["flip", "truncate"])
 def test_two_damaged_ones_are_an_error_and_stay(tmp_path, how):
     saved(tmp_path, 10, 20)
-    for name in NAMES:
+    for name in CHECKPOINTS:
         damage(tmp_path / name, how)
-    before = [(tmp_path / name).read_bytes() for name in NAMES]
+    before = [(tmp_path / name).read_bytes() for name in CHECKPOINTS]
     with pytest.raises(RunProblem, match=r"nothing was changed.*-a\..*-b\."):
         load(tmp_path)
-    assert [(tmp_path / name).read_bytes() for name in NAMES] == before
+    assert [(tmp_path / name).read_bytes() for name in CHECKPOINTS] == before
 
 
 def test_checkpoint_of_another_config_is_refused_with_the_fields(tmp_path):
@@ -174,6 +175,6 @@ def test_checkpoint_of_another_config_is_refused_with_the_fields(tmp_path):
 
 
 def test_another_kind_of_file_is_no_checkpoint(tmp_path):
-    write_tensors(tmp_path / NAMES[0], {"parameters/w": np.ones(3)}, {"iteration": 7})
+    write_tensors(tmp_path / CHECKPOINTS[0], {"parameters/w": np.ones(3)}, {"iteration": 7})
     with pytest.raises(RunProblem, match="is not a checkpoint"):
         load(tmp_path)

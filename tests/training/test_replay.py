@@ -5,10 +5,11 @@ import pytest
 
 from constrained_dnc.approaches import Approach
 from constrained_dnc.errors import BadSetting
+from constrained_dnc.training.disk import kept_iterations
 from constrained_dnc.training.guard import keep_skipped_update
 from constrained_dnc.training.loop import train
-from constrained_dnc.training.replay import kept_iterations, replay
-from constrained_dnc.training.run import NONFINITE, initial_model, load_run, write_config
+from constrained_dnc.training.replay import replay
+from constrained_dnc.training.run import initial_model, load_run, write_config
 from tiny_runs import tiny_config
 
 NAN_TASK = """
@@ -53,9 +54,7 @@ def kept_run(folder, config, change=lambda model: model, iteration=3):
     """A run directory with one kept update, made by hand."""
     folder.mkdir()
     write_config(folder, config, "fused", 1)
-    keep_skipped_update(
-        folder / NONFINITE, iteration, change(initial_model(config)), 0.5, float("nan")
-    )
+    keep_skipped_update(folder, iteration, change(initial_model(config)), 0.5, float("nan"))
     return load_run(folder, trust_code=True)
 
 
@@ -109,7 +108,7 @@ def test_a_gradient_is_skipped_then_named(tmp_path):
     )
     run = train(config, tmp_path / "run")
     assert run.status.skipped_updates == 4
-    assert kept_iterations(run) == [1, 2, 3, 4]
+    assert kept_iterations(run.folder) == [1, 2, 3, 4]
     found = str(replay(run))
     assert found == (
         "iteration 1, length 1: the gradient of the parameter controller.weight "

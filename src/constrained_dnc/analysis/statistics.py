@@ -25,13 +25,13 @@ def max_length(
 ) -> int:
     """The longest length whose median over trials is at least 95 %, 0 if there is none.
 
-    Shorter lengths may fail: it is the longest length, not the first crossing. A length that a
-    trial was not evaluated at (NaN) does not count.
+    A length that a trial was not evaluated at (NaN) does not count.
 
     >>> max_length(np.array([[1.0, 0.5, 0.96, 0.2]]), np.array([2, 3, 4, 5]))
     4
     """
-    return int(np.max(lengths[np.median(scores, axis=0) >= THRESHOLD], initial=0))
+    medians = np.median(scores, axis=0)
+    return published.max_length_of(dict(zip(lengths.tolist(), medians.tolist(), strict=True)))
 
 
 def max_length_interval(
@@ -69,8 +69,8 @@ def factor(max_lengths: Mapping[str, int], baseline: int | None) -> float | None
 def average_scores(
     scores: Float[np.ndarray, "trials lengths"], lengths: Int[np.ndarray, "lengths"], up_to: int
 ) -> Float[np.ndarray, "trials"]:
-    """Each trial's mean score over the lengths 2 to `up_to`."""
-    chosen = scores[:, (lengths >= 2) & (lengths <= up_to)]
+    """Each trial's mean score over the lengths that are averaged, up to `up_to`."""
+    chosen = scores[:, (lengths >= published.AVERAGE_FROM) & (lengths <= up_to)]
     return np.array([_mean(trial) for trial in chosen])
 
 

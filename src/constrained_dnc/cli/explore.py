@@ -20,7 +20,8 @@ from constrained_dnc.errors import BadSetting
 from constrained_dnc.files import write_atomically
 from constrained_dnc.model.config import MemorySize, read_memory_size
 from constrained_dnc.training.compilation import use_compilation_cache
-from constrained_dnc.training.run import CONFIG, load_run, open_run
+from constrained_dnc.training.disk import CONFIG
+from constrained_dnc.training.run import load_run, open_run
 
 ACCEPTED = f"a run directory, with a {CONFIG}, a folder of them, or zoo:TASK/APPROACH"
 

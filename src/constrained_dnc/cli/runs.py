@@ -6,7 +6,7 @@ import json
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import tyro
 
@@ -25,7 +25,7 @@ from constrained_dnc.config import (
 from constrained_dnc.errors import BadSetting, RunProblem
 from constrained_dnc.model.config import GROWING, ModelConfig, read_memory_size
 from constrained_dnc.tasks.registry import get_task
-from constrained_dnc.words import Choice, Rule
+from constrained_dnc.words import PAPERS_RULE, Choice, Rule
 
 DIVERGED = 3
 _PRESETS = "Which defaults, and how long they take on one core: "
@@ -101,7 +101,7 @@ def train(arguments: list[str]) -> int:
     status = run.status
     print(
         f"{status.state} after iteration {status.iteration}: {status.reason}; "
-        f"selected iteration {status.best_iteration['unseen']}, "
+        f"selected iteration {status.best_iteration[PAPERS_RULE]}, "
         f"skipped updates {status.skipped_updates}"
     )
     return DIVERGED if status.state == "diverged" else 0
@@ -147,6 +147,7 @@ def evaluate(arguments: list[str]) -> int:
     asked = parse(_Evaluate, arguments, "cdnc evaluate", evaluate.__doc__)
     sizes = None if asked.memory_size is None else parse_memory_sizes(asked.memory_size)
     from constrained_dnc.evaluation.lengths import evaluate as evaluate_run  # noqa: PLC0415 - slow to import
+    from constrained_dnc.evaluation.memories import size_in  # noqa: PLC0415
     from constrained_dnc.training.compilation import use_compilation_cache  # noqa: PLC0415
     from constrained_dnc.training.run import load_run  # noqa: PLC0415
 
@@ -171,7 +172,7 @@ def evaluate(arguments: list[str]) -> int:
     print(f"{'memory size':>11}  {'length':>6}  {run.task.score_kind:>8}  whole sequence")
     for row in table.to_pylist():
         print(
-            f"{_slots(row):>11}  {row['length']:6}  {100 * row['score']:6.1f} %  "
+            f"{size_in(row):>11}  {row['length']:6}  {100 * row['score']:6.1f} %  "
             f"{100 * row['sequence_accuracy']:12.1f} %"
         )
     row = table.slice(0, 1).to_pylist()[0]
@@ -181,10 +182,6 @@ def evaluate(arguments: list[str]) -> int:
         f"{row['iterations']}, skipped updates {row['skipped_updates']})"
     )
     return 0
-
-
-def _slots(row: dict[str, Any]) -> str:
-    return GROWING if row["memory"] == GROWING else str(row["memory_size"])
 
 
 @dataclass(frozen=True)
@@ -272,13 +269,13 @@ def replay(arguments: list[str]) -> int:
     """Recompute updates that were skipped and name the first quantity that is not finite."""
     asked = parse(_Replay, arguments, "cdnc replay", replay.__doc__)
     from constrained_dnc.training.compilation import use_compilation_cache  # noqa: PLC0415 - slow to import
-    from constrained_dnc.training.replay import kept_iterations  # noqa: PLC0415
+    from constrained_dnc.training.disk import kept_iterations  # noqa: PLC0415
     from constrained_dnc.training.replay import replay as replay_update  # noqa: PLC0415
     from constrained_dnc.training.run import load_run  # noqa: PLC0415
 
     use_compilation_cache()
     run = load_run(asked.run, trust_code=asked.trust_code)
-    iterations = kept_iterations(run) if asked.iteration is None else [asked.iteration]
+    iterations = kept_iterations(run.folder) if asked.iteration is None else [asked.iteration]
     for iteration in iterations:
         print(replay_update(run, iteration), flush=True)
     if not iterations:

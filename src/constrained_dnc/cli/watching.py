@@ -22,7 +22,8 @@ from constrained_dnc.errors import RunProblem, printable
 from constrained_dnc.study.disk import run_folder
 from constrained_dnc.sweep.plan import MAX_ATTEMPTS, Plan
 from constrained_dnc.tasks.registry import get_task
-from constrained_dnc.training.run import STATUS, read_status
+from constrained_dnc.training.disk import STATUS
+from constrained_dnc.training.run import read_status
 
 SECONDS_BETWEEN_LINES = 20.0
 TRAINING_SHARE = 0.9

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from constrained_dnc.cli.parsing import Nothing, parse
+from constrained_dnc.words import MEMORIES, RULES
+from constrained_dnc.zoo import PREFIX, RULE, Pretrained, pretrained
 
-from constrained_dnc.cli.parsing import parse
-from constrained_dnc.zoo import PREFIX, Pretrained, pretrained
-
-MEMORIES = ("trained", "extended", "growing")
-OTHER_RULES = ("unseen", "seen")
-
-
-@dataclass(frozen=True)
-class _Nothing:
-    pass
+OTHER_RULES = [rule for rule in RULES if rule != RULE]
 
 
 def zoo(arguments: list[str]) -> int:
@@ -25,12 +18,12 @@ def zoo(arguments: list[str]) -> int:
     reaches with the memory of training and the rules unseen (the paper's) and seen.
     Use a name wherever a run is asked for: cdnc predict zoo:sort/compr+reg "3 1 4 1 0".
     """
-    parse(_Nothing, arguments, "cdnc zoo", zoo.__doc__)
+    parse(Nothing, arguments, "cdnc zoo", zoo.__doc__)
     models = list(pretrained().values())
     if not models:
         print("This installation has no pretrained models.")
         return 0
-    head = ["model", "iterations", "best of", "max length", "extended", "growing", *OTHER_RULES]
+    head = ["model", "iterations", "best of", "max length", *MEMORIES[1:], *OTHER_RULES]
     rows = [head, *(_row(model) for model in models)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
     for row in rows:

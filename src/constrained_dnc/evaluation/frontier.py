@@ -13,17 +13,16 @@ from jaxtyping import Float
 
 from constrained_dnc.config import parse_lengths
 from constrained_dnc.evaluation.lengths import Planned, evaluate
-from constrained_dnc.evaluation.memories import EXTENSION
+from constrained_dnc.evaluation.memories import EXTENSION, size_in
 from constrained_dnc.files import make_folder, write_atomically
 from constrained_dnc.model.config import GROWING, MemorySize
 from constrained_dnc.published import THRESHOLD
 from constrained_dnc.storage import write_table
+from constrained_dnc.training.disk import FRONTIER, FRONTIER_PICTURE
 from constrained_dnc.training.run import Run
 
 mpl.use("Agg")
 from matplotlib.figure import Figure
-
-PICTURE, TABLE = "frontier.png", "frontier.parquet"
 
 
 def default_lengths(run: Run) -> list[int]:
@@ -56,7 +55,7 @@ def map_frontier(
         store=False,
     )
     make_folder(run.products)
-    write_table(run.products / TABLE, table)
+    write_table(run.products / FRONTIER, table)
     return table
 
 
@@ -66,14 +65,12 @@ def score_grid(
     """Lengths, memory sizes (a growing one last) and the score of every pair."""
     rows = table.select(["length", "memory", "memory_size", "score"]).to_pylist()
     lengths = sorted({row["length"] for row in rows})
-    fixed = {row["memory_size"] for row in rows if row["memory"] != GROWING}
-    memory_sizes: list[MemorySize] = [*sorted(fixed)]
-    if any(row["memory"] == GROWING for row in rows):
-        memory_sizes.append(GROWING)
+    found = set(map(size_in, rows))
+    memory_sizes: list[MemorySize] = [*sorted(size for size in found if size != GROWING)]
+    memory_sizes += [GROWING] if GROWING in found else []
     scores = np.full((len(memory_sizes), len(lengths)), np.nan)
     for row in rows:
-        size = GROWING if row["memory"] == GROWING else row["memory_size"]
-        scores[memory_sizes.index(size), lengths.index(row["length"])] = row["score"]
+        scores[memory_sizes.index(size_in(row)), lengths.index(row["length"])] = row["score"]
     return lengths, memory_sizes, scores
 
 
@@ -102,7 +99,7 @@ def draw_frontier(run: Run, table: pa.Table) -> Path:
     for row, column in zip(*np.nonzero(scores >= THRESHOLD), strict=True):
         axes.plot(column, row, marker="o", markersize=3, color="black")
     figure.colorbar(image, label=f"{run.task.score_kind}, % (dots: at least 95)")
-    path = run.products / PICTURE
+    path = run.products / FRONTIER_PICTURE
     picture = io.BytesIO()
     figure.savefig(picture, dpi=120)
     write_atomically(path, picture.getvalue())

@@ -13,10 +13,7 @@ import pyarrow as pa
 from constrained_dnc.config import parse_lengths
 from constrained_dnc.cores import MAX_THREADS
 from constrained_dnc.errors import RunProblem, require_integer
-from constrained_dnc.evaluation.memories import (
-    memory_for,
-    source_of,
-)
+from constrained_dnc.evaluation.memories import memory_for, size_in, source_of
 from constrained_dnc.evaluation.scores import MeanScores, mean_scores
 from constrained_dnc.files import make_folder
 from constrained_dnc.model.backend import AbstractBackend
@@ -27,6 +24,7 @@ from constrained_dnc.storage import read_table, write_table
 from constrained_dnc.study.disk import SCHEMA
 from constrained_dnc.tasks.reading import read_problems
 from constrained_dnc.tasks.task import AbstractTask, Answer, Problem
+from constrained_dnc.training.disk import evaluation_file
 from constrained_dnc.training.run import Run, Selected, Status, backend_for, load_run
 from constrained_dnc.training.streams import evaluation_batch
 from constrained_dnc.words import Choice, Rule
@@ -216,23 +214,13 @@ def _row(
     }
 
 
-def _write(folder: Path, table: pa.Table, selection: str) -> None:
+def _write(folder: Path, table: pa.Table, selection: Rule) -> None:
     """One file per memory size, so that a second evaluation replaces the first."""
     make_folder(folder)
-    sizes = [
-        GROWING if memory == GROWING else size
-        for memory, size in zip(
-            table["memory"].to_pylist(), table["memory_size"].to_pylist(), strict=True
-        )
-    ]
+    sizes = [*map(size_in, table.select(["memory", "memory_size"]).to_pylist())]
     for memory_size in dict.fromkeys(sizes):
         part = table.filter(pa.array([size == memory_size for size in sizes]))
-        write_table(table_file(folder, selection, memory_size), part)
-
-
-def table_file(folder: Path, selection: str, memory_size: MemorySize) -> Path:
-    """Where a run directory has the table of a selection and a memory size."""
-    return folder / f"evaluation-{selection}-{memory_size}.parquet"
+        write_table(evaluation_file(folder, selection, memory_size), part)
 
 
 def evaluated(
@@ -240,7 +228,7 @@ def evaluated(
 ) -> pa.Table:
     """The stored table if it is whole and of the parameters selected now, else a new one."""
     try:
-        table = read_table(table_file(run.folder, selection, memory_size), SCHEMA)
+        table = read_table(evaluation_file(run.folder, selection, memory_size), SCHEMA)
     except RunProblem:  # there is none, or it is damaged
         table = SCHEMA.empty_table()
     columns = (table[name].to_pylist() for name in ("iterations", "iteration", "length", "batches"))

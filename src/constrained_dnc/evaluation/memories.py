@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -15,21 +17,29 @@ from constrained_dnc.model.dnc import DNC
 from constrained_dnc.model.growing import Growing
 from constrained_dnc.shapes import Array, Float
 from constrained_dnc.tasks.task import Batch
+from constrained_dnc.training.disk import FREE_CAPACITY
 from constrained_dnc.training.run import Run
 from constrained_dnc.training.streams import evaluation_batch
-from constrained_dnc.words import Rule
+from constrained_dnc.words import Memory, Rule
 
 EXTENSION = 10
 """How many times larger the extended memory is."""
-FREE_CAPACITY = "free-capacity.json"
-"""The file of a run with the least free capacity of each selection."""
 
 
 def source_of(memory_size: MemorySize, trained: int) -> str:
     """Where a memory size comes from, as results call it."""
-    if memory_size == GROWING:
-        return GROWING
-    return {trained: "trained", extended(trained): "extended"}.get(memory_size, "given")
+    found = {size: memory for memory, size in memory_sizes(trained).items()}
+    return found.get(memory_size, "given")
+
+
+def memory_sizes(trained: int) -> dict[Memory, MemorySize]:
+    """The sizes of the memories that are compared, from the slots of training."""
+    return {"trained": trained, "extended": extended(trained), "growing": GROWING}
+
+
+def size_in(row: Mapping[str, Any]) -> MemorySize:
+    """The memory size that a row of results is about, of which `source_of` is one column."""
+    return GROWING if row["memory"] == GROWING else int(row["memory_size"])
 
 
 def extended(trained: int) -> int:

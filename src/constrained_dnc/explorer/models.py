@@ -10,11 +10,13 @@ from typing import Any
 from constrained_dnc import zoo
 from constrained_dnc.config import Config
 from constrained_dnc.errors import RunProblem
-from constrained_dnc.explorer.scores import Curve, pretrained_curves, score_files, stored_curves
+from constrained_dnc.explorer.scores import Curve, pretrained_curves, stored_curves
 from constrained_dnc.files import read_tensors
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.tasks.task import AbstractTask
-from constrained_dnc.training.run import SELECTED, STATUS, Run, Status, load_run
+from constrained_dnc.training.disk import SELECTED, STATUS, evaluation_files
+from constrained_dnc.training.run import Run, Status, load_run
+from constrained_dnc.words import PAPERS_RULE
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,8 @@ def version_of(name: str) -> Any:
     if zoo.is_name(name):
         return name
     folder = Path(name)
-    files = [folder / SELECTED["unseen"], folder / STATUS, *score_files(folder)]
+    scores = evaluation_files(folder, PAPERS_RULE)
+    files = [folder / SELECTED[PAPERS_RULE], folder / STATUS, *scores]
     return tuple((path.name, path.stat().st_mtime_ns) for path in files if path.exists())
 
 

@@ -8,13 +8,14 @@ from pathlib import Path
 from statistics import mean
 
 from constrained_dnc import published, zoo
-from constrained_dnc.evaluation.memories import EXTENSION
-from constrained_dnc.model.config import GROWING
+from constrained_dnc.evaluation.memories import extended, memory_sizes, size_in
+from constrained_dnc.model.config import GROWING, MemorySize
 from constrained_dnc.storage import read_table
 from constrained_dnc.study.disk import SCHEMA
+from constrained_dnc.training.disk import evaluation_files
+from constrained_dnc.words import PAPERS_RULE, Rule
 
-PAPERS_RULE = "unseen"
-AVERAGED = range(2, published.AVERAGE_UP_TO + 1)
+AVERAGED = range(published.AVERAGE_FROM, published.AVERAGE_UP_TO + 1)
 
 
 @dataclass(frozen=True)
@@ -34,8 +35,7 @@ class Curve:
 
     @property
     def max_length(self) -> int:
-        passed = (length for length, score in self.scores.items() if score >= published.THRESHOLD)
-        return max(passed, default=0)
+        return published.max_length_of(self.scores)
 
     @property
     def average(self) -> float | None:
@@ -45,34 +45,23 @@ class Curve:
         return mean(self.scores[length] for length in AVERAGED)
 
 
-def pretrained_curves(name: str, rule: str, trained: int) -> tuple[Curve, ...]:
+def pretrained_curves(name: str, rule: Rule, trained: int) -> tuple[Curve, ...]:
     """What the zoo tells about its model, and about the paper's rule in the same run."""
     model = zoo.find(name)
-    memories = {
-        "trained": slots(trained),
-        "extended": slots(EXTENSION * trained),
-        "growing": f"{GROWING} memory",
-    }
     return tuple(
-        Curve(each, words, scores, model.about["iteration"] if each == rule else None)
+        Curve(each, in_slots(size), scores, model.about["iteration"] if each == rule else None)
         for each in dict.fromkeys((rule, PAPERS_RULE))
-        for memory, words in memories.items()
+        for memory, size in memory_sizes(trained).items()
         if (scores := dict(sorted(model.scores(memory, each).items())))
     )
 
 
-def score_files(folder: Path) -> list[Path]:
-    """The tables that `cdnc evaluate` stored for the parameters that are shown."""
-    return sorted(folder.glob(f"evaluation-{PAPERS_RULE}-*.parquet"))
-
-
 def stored_curves(folder: Path) -> tuple[Curve, ...]:
-    """What `cdnc evaluate` stored, a curve for each memory."""
+    """What `cdnc evaluate` stored for the parameters that are shown, a curve for each memory."""
     found: dict[str, Curve] = {}
-    for path in score_files(folder):
+    for path in evaluation_files(folder, PAPERS_RULE):
         for row in read_table(path, SCHEMA).to_pylist():
-            is_growing = row["memory"] == GROWING
-            memory = f"{GROWING} memory" if is_growing else slots(row["memory_size"])
+            memory = in_slots(size_in(row))
             curve = found.setdefault(memory, Curve(row["selection"], memory, {}, row["iteration"]))
             curve.scores[row["length"]] = row["score"]
     return tuple(found.values())
@@ -94,19 +83,20 @@ def paper_in_words(task: str, approach: str) -> str:
     key = task, approach
     if key not in published.max_lengths(False):
         return ""
-    fixed, extended = (published.max_lengths(large)[key] for large in (False, True))
+    fixed, larger = (published.max_lengths(large)[key] for large in (False, True))
     average = published.average_scores(False)[key].median
     first, last = published.TRAINING_LENGTHS
     return (
         f"The paper's {approach} (rule {PAPERS_RULE}, {published.ITERATIONS} iterations on lengths "
         f"{first} to {last}, medians of {published.TRIALS} trials): maximum length {fixed} with "
-        f"{slots(published.SLOTS)} (average score {100 * average:.0f} %), {extended} with "
-        f"{slots(EXTENSION * published.SLOTS)}."
+        f"{in_slots(published.SLOTS)} (average score {100 * average:.0f} %), {larger} with "
+        f"{in_slots(extended(published.SLOTS))}."
     )
 
 
-def slots(count: int) -> str:
-    return f"{count} slots"
+def in_slots(size: MemorySize) -> str:
+    """How large a memory is, in words."""
+    return f"{GROWING} memory" if size == GROWING else f"{size} slots"
 
 
 def _parameters(rule: str, iteration: int | None, iterations: int) -> str:

@@ -15,6 +15,7 @@ from constrained_dnc import published
 from constrained_dnc.explorer import figures, scores
 from constrained_dnc.explorer.attempts import LONGEST, MOST_SLOTS, Attempt, arrays, state_paths
 from constrained_dnc.explorer.models import Model
+from constrained_dnc.words import PAPERS_RULE
 
 NEEDED = ("write_weights", "read_weights", "usage", "precedence", "memory")
 """What the browser follows slots and builds the two matrices from, step by step."""
@@ -93,7 +94,7 @@ def drawn(found: Attempt, shown: int) -> dict[str, go.Figure]:
             found.batch.length,
             found.model.training_lengths,
             published.max_lengths(False).get(of),
-            [curve.name for curve in found.model.curves if curve.rule == scores.PAPERS_RULE],
+            [curve.name for curve in found.model.curves if curve.rule == PAPERS_RULE],
         )
     return plots
 

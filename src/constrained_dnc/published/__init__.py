@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -18,8 +18,7 @@ ENCODING_ONLY = ("search", "logic")  # tasks whose decoding phase the paper leav
 ITERATIONS = 300_000
 SLOTS = 50
 THRESHOLD = 0.95  # of the score, for a length to count as mastered
-AVERAGE_UP_TO = 45
-AVERAGE_UP_TO_EXTENDED = 450
+AVERAGE_FROM, AVERAGE_UP_TO, AVERAGE_UP_TO_EXTENDED = 2, 45, 450
 TRIALS = 10
 TRAINING_LENGTHS = (5, 15)
 UNSEEN_LENGTH = 30
@@ -50,6 +49,17 @@ BOLD_MEDIANS = {
         "search": "stateful-baseline",
     },
 }
+
+
+def max_length_of(scores: Mapping[int, float]) -> int:
+    """The longest length with a score of at least 95 %, 0 if there is none.
+
+    Shorter lengths may fail: it is the longest length, not the first crossing.
+
+    >>> max_length_of({2: 1.0, 3: 0.5, 4: 0.96, 5: 0.2})
+    4
+    """
+    return max((length for length, score in scores.items() if score >= THRESHOLD), default=0)
 
 
 @dataclass(frozen=True)

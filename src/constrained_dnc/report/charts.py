@@ -9,9 +9,10 @@ import numpy as np
 
 from constrained_dnc.published import THRESHOLD
 from constrained_dnc.report.drawing import colour, dash
-from constrained_dnc.report.findings import MEMORIES, Findings
+from constrained_dnc.report.findings import Findings
 from constrained_dnc.report.wording import file_name
 from constrained_dnc.study import Curves
+from constrained_dnc.words import MEMORIES
 
 DASHES = {"-": "solid", "--": "dash", ":": "dot"}
 

@@ -12,9 +12,9 @@ from jaxtyping import Float
 from constrained_dnc import published
 from constrained_dnc.analysis import statistics
 from constrained_dnc.report.wording import span, thousands
-from constrained_dnc.study import Curves, Memory, Study
+from constrained_dnc.study import Curves, Study
+from constrained_dnc.words import MEMORIES, PAPERS_RULE, Memory
 
-MEMORIES: tuple[Memory, ...] = ("trained", "extended", "growing")
 Key = tuple[str, str]  # task, approach
 
 
@@ -69,11 +69,6 @@ class Findings:
     @property
     def extended(self) -> Evaluation:
         return self.memories["extended"]
-
-    @property
-    def is_papers(self) -> bool:
-        """Whether the rule is the paper's, or the only one there is."""
-        return self.selection == main_selection(self.study)
 
     @property
     def asked_trials(self) -> tuple[int, int]:
@@ -139,7 +134,7 @@ def _ends(numbers: Iterable[int]) -> tuple[int, int]:
 
 def main_selection(study: Study) -> str:
     """The paper's rule, or the only one there is."""
-    return study.selections[0] if study.selections else "unseen"
+    return study.selections[0] if study.selections else PAPERS_RULE
 
 
 def find(study: Study, selection: str | None = None) -> Findings:
@@ -213,7 +208,8 @@ def _counted(curve: Curves) -> Curves:
 
 def _averaged_lengths(curves: Mapping[Key, Curves], up_to: int) -> tuple[int, int]:
     """The lengths that averages are really over, not those the paper has."""
-    found = [int(at) for curve in curves.values() for at in curve.lengths if 2 <= at <= up_to]
+    averaged = range(published.AVERAGE_FROM, up_to + 1)
+    found = [int(at) for curve in curves.values() for at in curve.lengths if at in averaged]
     return min(found, default=0), max(found, default=0)
 
 

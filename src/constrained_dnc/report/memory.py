@@ -23,9 +23,10 @@ from constrained_dnc.report.drawing import (
     log_lengths,
     mark_slots,
 )
-from constrained_dnc.report.findings import MEMORIES, Findings, Key
+from constrained_dnc.report.findings import Findings, Key
 from constrained_dnc.report.lengths import longest_cell
 from constrained_dnc.report.wording import file_name, label, listed, rounded
+from constrained_dnc.words import MEMORIES
 
 NOTICEABLE = 0.05
 """A score at training lengths that falls by more is harm, whatever the maximum length is."""
@@ -35,7 +36,7 @@ VERBS = {
     "extended": ("extend", "extends"),
     "failing": ("do not help", "does not help"),
 }
-LARGER = ("extended", "growing")
+LARGER = MEMORIES[1:]
 
 
 def was_enlarged(findings: Findings) -> bool:

@@ -8,6 +8,7 @@ rounding, as the paper's evidently were: of medians printed as equal, it marks o
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from jaxtyping import Float
@@ -122,8 +123,9 @@ def _average_caption(
     up_to = published.AVERAGE_UP_TO_EXTENDED if extended else published.AVERAGE_UP_TO
     over = "the evaluated lengths" if averaged_lengths is None else "the evaluated lengths from "
     over += "" if averaged_lengths is None else span(averaged_lengths)
-    if averaged_lengths != (2, up_to):
-        over += f" (paper: 2 to {up_to})"
+    papers = (published.AVERAGE_FROM, up_to)
+    if averaged_lengths != papers:
+        over += f" (paper: {span(papers)})"
     of_paper = "of the paper's approaches " if set(approaches) - set(published.APPROACHES) else ""
     return (
         f"Score of a trial in percent (hit rate for search, else accuracy), averaged over {over}; "
@@ -148,14 +150,12 @@ def pair_tests_of_others(findings: Findings, extended: bool) -> Table:
     ]
     results = statistics.pairwise_tests(findings.at(extended).averages, findings.tasks, pairs)
     table = pair_test_table(results, findings.tasks, pairs, extended)
-    return Table(
-        table.name.replace("pairwise_p", "pairwise_p_others"),
-        table.title + ": other approaches",
-        table.caption + " Adjusted on their own, so that the table above stays the paper's.",
-        table.columns,
-        table.rows,
-        table.records,
-        table.warnings,
+    return replace(
+        table,
+        name=table.name.replace("pairwise_p", "pairwise_p_others"),
+        title=f"{table.title}: other approaches",
+        caption=f"{table.caption} Adjusted on their own, so that the table above stays the "
+        "paper's.",
     )
 
 

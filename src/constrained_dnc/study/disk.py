@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -59,9 +59,6 @@ SCHEMA = pa.schema(
     ]
 )
 """The columns of results, in a study and in a run directory."""
-
-Memory = Literal["trained", "extended", "growing"]
-"""The slots of training, ten times as many, or as many as an input needs."""
 
 
 def run_folder(study: Path, run_id: str) -> Path:

@@ -18,7 +18,6 @@ from constrained_dnc.storage import read_arrays
 from constrained_dnc.study.disk import (
     SCHEMA,
     STUDY,
-    Memory,
     analysed_runs,
     analysis_file,
     is_study,
@@ -26,6 +25,7 @@ from constrained_dnc.study.disk import (
     read_request,
     read_results,
 )
+from constrained_dnc.words import RULES, Memory
 
 
 @dataclass(frozen=True)
@@ -104,11 +104,6 @@ class Study:
         newest = self.history["iterations"] == longest[run]
         return {name: array[newest] for name, array in self.history.items()}
 
-    @property
-    def trained(self) -> tuple[int, ...]:
-        """The numbers of iterations after which runs were measured, in ascending order."""
-        return tuple(np.unique(self.history["iterations"]).tolist())
-
     @cached_property
     def runs(self) -> Mapping[str, Trial]:
         """By run id, every run that has results."""
@@ -168,8 +163,9 @@ class Study:
 
     @property
     def selections(self) -> tuple[str, ...]:
-        """How parameters were selected, the paper's way first."""
-        return tuple(sorted(set(self.results["selection"].tolist()), reverse=True))
+        """How parameters were selected, the paper's way first, ways unknown here last."""
+        found = sorted(set(self.results["selection"].tolist()))
+        return tuple(dict.fromkeys([*(rule for rule in RULES if rule in found), *found]))
 
     def curves(
         self,

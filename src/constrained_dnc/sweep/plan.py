@@ -23,17 +23,17 @@ from constrained_dnc.evaluation.memories import extended
 from constrained_dnc.files import make_folder
 from constrained_dnc.plugins import fingerprints
 from constrained_dnc.study import disk
-from constrained_dnc.study.disk import STUDY, Memory
+from constrained_dnc.study.disk import STUDY
 from constrained_dnc.sweep.approaches import find_approaches
 from constrained_dnc.tasks.registry import get_task
 from constrained_dnc.training.observer import logger
 from constrained_dnc.training.run import environment
-from constrained_dnc.words import Rule
+from constrained_dnc.words import MEMORIES, PAPERS_RULE, Memory, Rule
 
 MAX_ATTEMPTS = 3
 EVALUATED: dict[Rule, tuple[Memory, ...]] = {
-    "unseen": ("trained", "extended", "growing"),
-    "score": ("trained", "extended", "growing"),
+    PAPERS_RULE: MEMORIES,
+    "score": MEMORIES,
     "seen": ("trained",),
 }
 """By selection rule, the memories that a run is evaluated with."""
@@ -166,7 +166,7 @@ def _has_all_memories(path: Path) -> bool:
         memories = pq.read_table(path, columns=["memory"])["memory"].to_pylist()
     except (OSError, pa.ArrowException):  # damaged, or without the column: to be made again
         return False
-    return set(EVALUATED["unseen"]) <= set(memories)
+    return set(EVALUATED[PAPERS_RULE]) <= set(memories)
 
 
 def open_study(folder: Path, request: Request, command: Sequence[str] = ()) -> Plan:

@@ -16,23 +16,17 @@ from constrained_dnc.analysis.embeddings import embed_run
 from constrained_dnc.analysis.internals import analyse_run
 from constrained_dnc.config import Config, lengthened
 from constrained_dnc.evaluation.lengths import evaluated
-from constrained_dnc.evaluation.memories import extended
+from constrained_dnc.evaluation.memories import memory_sizes
 from constrained_dnc.files import locked, make_folder
-from constrained_dnc.model.config import GROWING, MemorySize
 from constrained_dnc.plugins import carry
 from constrained_dnc.study import read_study
-from constrained_dnc.study.disk import (
-    Memory,
-    results_name,
-    run_folder,
-    write_analysis,
-    write_results,
-)
+from constrained_dnc.study.disk import results_name, run_folder, write_analysis, write_results
 from constrained_dnc.sweep.plan import EVALUATED, Plan
 from constrained_dnc.tasks.registry import get_task
 from constrained_dnc.training.compilation import use_compilation_cache
+from constrained_dnc.training.disk import CONFIG, SELECTED
 from constrained_dnc.training.loop import train
-from constrained_dnc.training.run import CONFIG, SELECTED, Run, backend_for, initial_model, open_run
+from constrained_dnc.training.run import Run, backend_for, initial_model, open_run
 
 
 @dataclass(frozen=True)
@@ -93,12 +87,7 @@ def _complete(study: Path, config: Config, run: Run) -> None:
 
     The results are written last, and mark the run as done.
     """
-    run_id, memory_size = config.run_id, config.model.memory_size
-    sizes: dict[Memory, MemorySize] = {
-        "trained": memory_size,
-        "extended": extended(memory_size),
-        "growing": GROWING,
-    }
+    run_id, sizes = config.run_id, memory_sizes(config.model.memory_size)
     tables = [
         evaluated(run, sizes[memory], rule, threads=1)
         for rule, memories in EVALUATED.items()

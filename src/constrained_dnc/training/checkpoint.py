@@ -17,10 +17,10 @@ from typing import Any, TypeAlias
 from constrained_dnc.config import Config, differing
 from constrained_dnc.errors import RunProblem
 from constrained_dnc.files import read_tensors, write_tensors
+from constrained_dnc.training.disk import CHECKPOINTS
 from constrained_dnc.training.leaves import fill_leaves, name_leaves
 from constrained_dnc.training.selection import CalmSelection, Selection, stored_selections
-
-NAMES = ("checkpoint-a.safetensors", "checkpoint-b.safetensors")
+from constrained_dnc.words import Rule
 
 
 @dataclass
@@ -29,8 +29,8 @@ class Progress:
 
     parameters: Any
     optimiser: Any
-    selections: dict[str, Selection | CalmSelection]  # by rule
-    selected: dict[str, Any] = field(default_factory=dict)  # parameters by rule
+    selections: dict[Rule, Selection | CalmSelection]
+    selected: dict[Rule, Any] = field(default_factory=dict)  # parameters
     iteration: int = 0  # updates so far, skipped ones included
     skipped_updates: int = 0
     skipped_in_a_row: int = 0
@@ -65,7 +65,7 @@ class Checkpoints:
             "selections": {rule: s.to_values() for rule, s in progress.selections.items()},
         }
         span = math.ceil(progress.iteration / self._config.training.checkpoint_every)
-        write_tensors(self._folder / NAMES[(span - 1) % 2], tensors, about)
+        write_tensors(self._folder / CHECKPOINTS[(span - 1) % 2], tensors, about)
 
     def load(self, fresh: Progress, warn: Callable[[str], None]) -> Progress | None:
         """The newest progress in the kind of `fresh`; None when there is none at all.
@@ -122,7 +122,7 @@ def _newest(folder: Path, warn: Callable[[str], None]) -> Found | None:
     """Path, tensors and values of the newest whole checkpoint."""
     found: list[Found] = []
     problems = []
-    for path in (folder / name for name in NAMES):
+    for path in (folder / name for name in CHECKPOINTS):
         if path.exists():
             try:
                 found.append((path, *_read(path)))

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import optax
 
 from constrained_dnc.files import make_folder, write_tensors
+from constrained_dnc.training.disk import kept_file
 from constrained_dnc.training.leaves import name_leaves
 
 MAX_SKIPPED_IN_A_ROW = 100
@@ -48,10 +49,10 @@ def guarded_update(optimiser: optax.GradientTransformation) -> Update:
 
 
 def keep_skipped_update(
-    folder: Path, iteration: int, parameters: Any, loss: float, norm: float
+    run: Path, iteration: int, parameters: Any, loss: float, norm: float
 ) -> None:
     """Store what a replay needs; the batch follows from seed and iteration."""
-    make_folder(folder)
+    path = kept_file(run, iteration)
+    make_folder(path.parent)
     about = {"iteration": iteration, "loss": repr(loss), "gradient_norm": repr(norm)}
-    path = folder / f"iteration-{iteration:07d}.safetensors"
     write_tensors(path, name_leaves(parameters, "parameters"), about)

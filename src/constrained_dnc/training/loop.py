@@ -19,6 +19,7 @@ from constrained_dnc.cores import MAX_THREADS
 from constrained_dnc.errors import RunProblem, require_integer
 from constrained_dnc.files import locked, remove_unfinished, write_json
 from constrained_dnc.model.backend import AbstractBackend
+from constrained_dnc.training.disk import LOCK, METRICS, STATUS
 from constrained_dnc.training.guard import (
     MAX_KEPT,
     TOLERABLE_SHARE,
@@ -29,10 +30,6 @@ from constrained_dnc.training.metrics import MetricsFile, mean_entropy
 from constrained_dnc.training.observer import Observer, Snapshot
 from constrained_dnc.training.opening import Opened, end_of, open_training, prepare_folder
 from constrained_dnc.training.run import (
-    LOCK,
-    METRICS,
-    NONFINITE,
-    STATUS,
     Run,
     State,
     Status,
@@ -41,7 +38,7 @@ from constrained_dnc.training.run import (
 )
 from constrained_dnc.training.stopping import Stop, postponed_signals
 from constrained_dnc.training.streams import Drawn, draw, entropy_batch
-from constrained_dnc.words import Choice
+from constrained_dnc.words import PAPERS_RULE, Choice, Rule
 
 
 def train(
@@ -179,8 +176,7 @@ class _Training:
         """Count an update that was not made, and keep what a replay of it needs."""
         progress = self.progress
         if progress.skipped_updates < MAX_KEPT:
-            folder = self.folder / NONFINITE
-            keep_skipped_update(folder, progress.iteration, progress.parameters, loss, norm)
+            keep_skipped_update(self.folder, progress.iteration, progress.parameters, loss, norm)
         progress.skipped_updates += 1
         progress.skipped_in_a_row += 1
         if progress.skipped_updates <= MAX_KEPT:
@@ -222,7 +218,7 @@ class _Training:
         self._select("score", score, seen_loss)
         return {"unseen_loss": unseen_loss, "seen_loss": seen_loss, "unseen_score": score}
 
-    def _select(self, rule: str, *measured: float) -> None:
+    def _select(self, rule: Rule, *measured: float) -> None:
         if self.progress.selections[rule].add(self.progress.iteration, *measured):
             self.progress.selected[rule] = self.progress.parameters
 
@@ -266,12 +262,12 @@ class _Training:
         write_json(self.folder / STATUS, dataclasses.asdict(status))
 
     def _snapshot(self, loss: float) -> Snapshot:
-        unseen = self.progress.selections["unseen"]
+        papers = self.progress.selections[PAPERS_RULE]
         return Snapshot(
             self.progress.iteration,
             self.config.training.iterations,
             loss,
-            unseen.mean,
-            unseen.best_iteration,
+            papers.mean,
+            papers.best_iteration,
             self.progress.skipped_updates,
         )

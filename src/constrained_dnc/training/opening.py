@@ -19,12 +19,10 @@ from constrained_dnc.model.dnc import DNC
 from constrained_dnc.tasks.registry import get_task
 from constrained_dnc.tasks.task import AbstractTask
 from constrained_dnc.training.checkpoint import Checkpoints, Progress
+from constrained_dnc.training.disk import CONFIG, LOCK, STATUS
 from constrained_dnc.training.guard import MAX_SKIPPED_IN_A_ROW
 from constrained_dnc.training.observer import Observer
 from constrained_dnc.training.run import (
-    CONFIG,
-    LOCK,
-    STATUS,
     Run,
     backend_for,
     changed_sources,

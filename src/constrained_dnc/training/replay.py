@@ -21,7 +21,8 @@ from constrained_dnc.files import read_tensors
 from constrained_dnc.model.dnc import DNC, DNCState, Internals
 from constrained_dnc.model.losses import total_loss
 from constrained_dnc.tasks.task import Batch
-from constrained_dnc.training.run import NONFINITE, Run, load_model, load_run
+from constrained_dnc.training.disk import kept_file, kept_iterations
+from constrained_dnc.training.run import Run, load_model, load_run
 from constrained_dnc.training.streams import training_batch
 
 ORDER = (  # in which a step computes its quantities
@@ -51,22 +52,16 @@ class Replayed:
         return f"iteration {self.iteration}, length {self.length}: {self.finding}"
 
 
-def kept_iterations(run: Run) -> list[int]:
-    """The skipped updates that can be replayed."""
-    return sorted(int(path.stem.rpartition("-")[2]) for path in _files(run))
-
-
 def replay(run: Run | str | Path, iteration: int | None = None) -> Replayed:
     """Recompute a skipped update, by default the first, and name the first non-finite quantity."""
     run = run if isinstance(run, Run) else load_run(run)
-    kept = kept_iterations(run)
+    kept = kept_iterations(run.folder)
     iteration = kept[0] if iteration is None and kept else iteration
     if iteration not in kept:
         accepted = f"one of {', '.join(map(str, kept))}" if kept else "none: no update was skipped"
         raise BadSetting("iteration", iteration, accepted)
     assert iteration is not None
-    path = run.folder / NONFINITE / f"iteration-{iteration:07d}.safetensors"
-    tensors, about = read_tensors(path)
+    tensors, about = read_tensors(kept_file(run.folder, iteration))
     model = load_model(run.config, tensors, "parameters")
     batch = training_batch(run.task, run.config, iteration)
     return Replayed(iteration, batch.length, _overflow(run, about) or _finding(run, model, batch))
@@ -200,7 +195,3 @@ def _first(values: Any) -> tuple[int, ...] | None:
     """Where the first value is that is not finite."""
     places = np.argwhere(~np.isfinite(values))
     return tuple(map(int, places[0])) if len(places) else None
-
-
-def _files(run: Run) -> list[Path]:
-    return list((run.folder / NONFINITE).glob("iteration-*.safetensors"))

@@ -46,23 +46,12 @@ from constrained_dnc.plugins import fingerprints
 from constrained_dnc.tasks.registry import get_task
 from constrained_dnc.tasks.task import AbstractTask
 from constrained_dnc.training.checkpoint import different_fields, newest_values
+from constrained_dnc.training.disk import CONFIG, LOCK, METRICS, SELECTED, STATUS
 from constrained_dnc.training.leaves import fill_leaves, name_leaves
 from constrained_dnc.training.metrics import parse_lines, warn_of_damage
 from constrained_dnc.training.observer import logger
-from constrained_dnc.words import RULES, Rule
+from constrained_dnc.words import PAPERS_RULE, RULES, Rule
 
-CONFIG, STATUS, METRICS, LOCK, NONFINITE = (
-    "config.json",
-    "status.json",
-    "metrics.jsonl",
-    "lock",
-    "nonfinite",
-)
-SELECTED = {
-    "unseen": "selected.safetensors",
-    "seen": "selected-seen.safetensors",
-    "score": "selected-score.safetensors",
-}
 PACKAGES = ("constrained-dnc", "jax", "jaxlib", "equinox", "optax", "numpy", "scipy")
 
 State = Literal["training", "finished", "stopped", "diverged", "failed", "interrupted"]
@@ -82,8 +71,8 @@ class Status:
     iteration: int
     iterations: int
     skipped_updates: int
-    best_iteration: dict[str, int | None]  # by selection rule
-    running_mean: dict[str, float | None]  # of the loss or score, at the best iteration
+    best_iteration: dict[Rule, int | None]
+    running_mean: dict[Rule, float | None]  # of the loss or score, at the best iteration
     seconds: float  # spent in training, all processes together
     updated: str
 
@@ -153,7 +142,7 @@ class Run:
     @property
     def default_rule(self) -> Rule:
         """The paper's rule; for a pretrained model, the one whose parameters come with it."""
-        return "score" if self.is_pretrained else "unseen"
+        return zoo.RULE if self.is_pretrained else PAPERS_RULE
 
     @property
     def is_pretrained(self) -> bool:
@@ -390,7 +379,7 @@ def _version(package: str) -> str | None:
 
 
 def write_selected(
-    folder: Path, rule: str, parameters: Any, iteration: int | None, running_mean: float | None
+    folder: Path, rule: Rule, parameters: Any, iteration: int | None, running_mean: float | None
 ) -> None:
     """Store selected parameters, readable during training."""
     about = {"iteration": iteration, "running_mean": running_mean, "selection": rule}

@@ -12,6 +12,8 @@ import statistics
 from collections import deque
 from typing import Any
 
+from constrained_dnc.words import Rule
+
 CALM = 3.0
 """A loss on seen lengths above this many times its running median is a spike."""
 
@@ -135,14 +137,14 @@ class CalmSelection:
         return selection
 
 
-def new_selections(window: int) -> dict[str, Selection | CalmSelection]:
+def new_selections(window: int) -> dict[Rule, Selection | CalmSelection]:
     """All rules before the first measurement."""
     return {"unseen": Selection(window), "seen": Selection(window), "score": CalmSelection(window)}
 
 
 def stored_selections(
     values: dict[str, dict[str, Any]], window: int
-) -> dict[str, Selection | CalmSelection]:
+) -> dict[Rule, Selection | CalmSelection]:
     """All rules as `to_values` described them."""
     return {
         rule: type(fresh).from_values(values[rule], window)

@@ -1,24 +1,28 @@
 """Pretrained models that come with the package; each is called zoo:TASK/APPROACH.
 
 A model is a folder `models/TASK/APPROACH` with the files of a run (config.json, status.json, the
-parameters selected by score) and scores.json: how the model was found and what it scored.
+parameters selected by score, free-capacity.json) and scores.json: how the model was found and what
+it scored.
 """
 
 from __future__ import annotations
 
 import difflib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from constrained_dnc.errors import BadSetting, RunProblem
-from constrained_dnc.published import THRESHOLD
+from constrained_dnc.files import read_json
+from constrained_dnc.published import max_length_of
+from constrained_dnc.words import Memory, Rule
 
 PREFIX = "zoo:"
 MODELS = Path(__file__).parent / "models"
 SCORES = "scores.json"
+RULE: Rule = "score"
+"""Which parameters come with a model."""
 
 
 @dataclass(frozen=True)
@@ -38,16 +42,13 @@ class Pretrained:
     def about(self) -> Mapping[str, Any]:
         """How it was found: trial, trials, iterations, selected iteration, commit, scores."""
         path = self.folder / SCORES
-        try:
-            about = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError) as error:
-            raise RunProblem(f"{path} cannot be read: {error}") from error
+        about = read_json(path)
         needed = {"trial", "trials", "iterations", "iteration", "commit", "scores"}
-        if not isinstance(about, dict) or not needed <= about.keys():
+        if not needed <= about.keys():
             raise RunProblem(f"{path} cannot be read: it needs {', '.join(sorted(needed))}")
         return about
 
-    def scores(self, memory: str = "trained", selection: str = "score") -> dict[int, float]:
+    def scores(self, memory: Memory = "trained", selection: Rule = RULE) -> dict[int, float]:
         """Stored score by length: of the same run, also with parameters by another rule."""
         stored = self.about["scores"]
         try:
@@ -56,12 +57,10 @@ class Pretrained:
         except (AttributeError, TypeError, ValueError) as error:
             raise RunProblem(f"{self.folder / SCORES} cannot be read: {error}") from error
 
-    def max_length(self, memory: str = "trained", selection: str = "score") -> int | None:
+    def max_length(self, memory: Memory = "trained", selection: Rule = RULE) -> int | None:
         """The longest length with a score of at least 95 %, 0 if none; None if not measured."""
         scores = self.scores(memory, selection)
-        if not scores:
-            return None
-        return max((length for length, score in scores.items() if score >= THRESHOLD), default=0)
+        return max_length_of(scores) if scores else None
 
 
 def pretrained() -> dict[str, Pretrained]:

@@ -1,0 +1,52 @@
+"""The folder of a run: what its files are called.
+
+config.json              what the run is made from
+status.json              how far it is, and why it ended
+metrics.jsonl            a line of JSON per measurement
+checkpoint-a.safetensors, checkpoint-b.safetensors  all that a resume needs, by turns
+selected.safetensors, selected-RULE.safetensors     the parameters that a rule selected
+nonfinite/iteration-ITERATION.safetensors           what the first skipped updates began with
+lock                     held by the process that trains
+evaluation-RULE-SIZE.parquet  scores, one row per length
+free-capacity.json       the least free capacity of selected parameters, for a growing memory
+frontier.parquet, frontier.png  scores over length and memory size
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from constrained_dnc.model.config import MemorySize
+from constrained_dnc.words import Rule
+
+CONFIG, STATUS, METRICS, LOCK = "config.json", "status.json", "metrics.jsonl", "lock"
+CHECKPOINTS = ("checkpoint-a.safetensors", "checkpoint-b.safetensors")
+SELECTED: dict[Rule, str] = {
+    "unseen": "selected.safetensors",
+    "seen": "selected-seen.safetensors",
+    "score": "selected-score.safetensors",
+}
+NONFINITE = "nonfinite"
+FREE_CAPACITY = "free-capacity.json"
+FRONTIER, FRONTIER_PICTURE = "frontier.parquet", "frontier.png"
+
+
+def kept_file(run: Path, iteration: int) -> Path:
+    """Where the parameters of a skipped update are kept."""
+    return run / NONFINITE / f"iteration-{iteration:07d}.safetensors"
+
+
+def kept_iterations(run: Path) -> list[int]:
+    """The skipped updates whose parameters are kept."""
+    files = (run / NONFINITE).glob("iteration-*.safetensors")
+    return sorted(int(file.stem.removeprefix("iteration-")) for file in files)
+
+
+def evaluation_file(run: Path, rule: Rule, memory_size: MemorySize) -> Path:
+    """Where the scores of a rule's parameters with a memory size are."""
+    return run / f"evaluation-{rule}-{memory_size}.parquet"
+
+
+def evaluation_files(run: Path, rule: Rule) -> list[Path]:
+    """The same for all memory sizes that were evaluated."""
+    return sorted(run.glob(f"evaluation-{rule}-*.parquet"))
