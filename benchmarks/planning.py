@@ -3,7 +3,7 @@
     PYTHONPATH=tests python benchmarks/planning.py
 
 Every run has results at all lengths (made up); `plan_s` opens the study and looks which runs are
-left, `collect_s` writes the failures and reads all results.
+left, `collect_s` writes the failures and reads all results, both in processor time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from pathlib import Path
 import numpy as np
 
 from constrained_dnc.study import read_study, write_results
-from constrained_dnc.sweep.plan import make_request, open_study
+from constrained_dnc.study.disk import results_name
+from constrained_dnc.sweep.plan import EVALUATED, make_request, open_study
 from synthetic import LENGTHS, row
 
 
@@ -28,15 +29,20 @@ def main() -> None:
         for config in plan.configs[:-1]:
             np.savez(folder / "analysis" / f"{config.run_id}.npz")
             names = config.task, config.approach.name, config.seed
-            rows = [row(*names, length, 0.5, run_id=config.run_id) for length in LENGTHS]
-            write_results(folder, config.run_id, rows)
-        start = time.perf_counter()
+            rows = [
+                row(*names, length, 0.5, run_id=config.run_id, memory=memory)
+                for memory in EVALUATED["unseen"]
+                for length in LENGTHS
+            ]
+            write_results(folder, results_name(config.run_id, config.training.iterations), rows)
+        start = time.process_time()
         plan = open_study(folder, make_request("paper"))
         left = len(plan.to_do())
-        planned = time.perf_counter()
+        assert left == 1
+        planned = time.process_time()
         plan.write_failures()
         runs = len(read_study(folder).runs)
-        collected = time.perf_counter()
+        collected = time.process_time()
         costs = {"runs": runs, "left": left, "plan_s": planned - start}
         print(json.dumps({**costs, "collect_s": collected - planned}, indent=1))
 

@@ -52,7 +52,7 @@ class Browser:
         self.wait(
             "return views.length > 0 && !$('views').hasAttribute('aria-busy') && views.every("
             "v => v.path || v.panels.find(p => p.name == 'states').words.textContent.includes("
-            "'no state'))"
+            "'carries no state'))"
         )
 
     def run(self, script: str, *arguments: Any) -> Any:

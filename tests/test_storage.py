@@ -1,5 +1,7 @@
 """Tables and arrays on disk: back as they were, or one sentence."""
 
+from contextlib import suppress
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,6 +13,7 @@ from constrained_dnc.storage import (
     read_arrays,
     read_table,
     write_array,
+    write_arrays,
     write_table,
 )
 from constrained_dnc.study.disk import SCHEMA
@@ -73,19 +76,25 @@ def test_a_table_without_a_checksum_or_a_column_is_read(tmp_path):
     assert found["memory"].null_count == len(ROWS)
 
 
+def read_one(path):
+    return {"a": read_array(path)}
+
+
 def test_every_damage_to_arrays_is_noticed_or_changes_nothing(tmp_path):
     states = np.arange(600, dtype=np.float32).reshape(30, 20)
     for path, write, read in (
-        (tmp_path / "a.npz", lambda path, array: np.savez(path, a=array), read_arrays),
-        (tmp_path / "a.npy", write_array, lambda path: {"a": read_array(path)}),
+        (tmp_path / "a.npz", write_arrays, read_arrays),
+        (tmp_path / "a.npy", lambda path, arrays: write_array(path, arrays["a"]), read_one),
     ):
-        write(path, states)
-        np.testing.assert_array_equal(read(path)["a"], states)
+        write(path, {"a": states, "b": states[0]})
+        names = set(read(path))
         noticed = 0
         for damaged in damages(path.read_bytes(), 400, seed=2):
             path.write_bytes(damaged)
             try:
-                np.testing.assert_array_equal(read(path).get("a", states), states)
+                found = read(path)
+                assert set(found) == names
+                np.testing.assert_array_equal(found["a"], states)
             except RunProblem as error:
                 noticed += 1
                 if str(path) not in str(error) or len(str(error).splitlines()) != 1:
@@ -98,3 +107,21 @@ def test_an_array_without_a_checksum_is_read_and_one_with_it_by_others(tmp_path)
     np.testing.assert_array_equal(read_array(tmp_path / "a.npy"), [0, 1, 2])
     write_array(tmp_path / "b.npy", np.arange(4))
     np.testing.assert_array_equal(np.load(tmp_path / "b.npy"), [0, 1, 2, 3])
+    np.savez(tmp_path / "a.npz", c=np.arange(3))
+    np.testing.assert_array_equal(read_arrays(tmp_path / "a.npz")["c"], [0, 1, 2])
+    write_arrays(tmp_path / "b.npz", {"c": np.arange(4)})
+    np.testing.assert_array_equal(np.load(tmp_path / "b.npz")["c"], [0, 1, 2, 3])
+
+
+def test_no_array_is_lost_without_a_word(tmp_path):
+    """A flipped bit in the directory of a zip file can hide an array from its reader."""
+    path = tmp_path / "a.npz"
+    write_arrays(path, {"a": np.arange(3), "b": np.arange(4)})
+    content = bytearray(path.read_bytes())
+    for place in range(content.index(b"PK\x01\x02"), len(content)):
+        for bit in range(8):
+            content[place] ^= 1 << bit
+            path.write_bytes(content)
+            with suppress(RunProblem):
+                assert set(read_arrays(path)) == {"a", "b"}
+            content[place] ^= 1 << bit

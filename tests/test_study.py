@@ -148,7 +148,7 @@ def test_paths_are_literal(tmp_path: Path, name: str) -> None:
 
 def test_a_half_written_file_is_not_read(directory: Path) -> None:
     (directory / "results").mkdir()
-    (directory / "results" / "a.writing").write_bytes(b"PAR1")
+    (directory / "results" / ".a.parquet.12345678.unfinished").write_bytes(b"PAR1")
     assert read_study(directory).runs == {}
 
 

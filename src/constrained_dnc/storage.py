@@ -18,7 +18,7 @@ from constrained_dnc.files import read_file, write_atomically
 
 CHECKSUM = b"constrained_dnc_checksum"
 MARK = b"\nsha256 "
-"""Between an array and its checksum; readers of .npy files look at neither."""
+"""Between arrays and their checksum; other readers of .npy and .npz files look at neither."""
 
 
 def write_table(path: Path, table: pa.Table) -> None:
@@ -55,44 +55,54 @@ def _checksum(table: pa.Table) -> str:
     return digest.hexdigest()
 
 
+def write_arrays(path: Path, arrays: Mapping[str, Shaped[np.ndarray, "..."]]) -> None:
+    """Store arrays by name as .npz, with a checksum after them."""
+    buffer = io.BytesIO()
+    np.savez(buffer, allow_pickle=False, **arrays)
+    write_atomically(path, _sealed(buffer.getvalue()))
+
+
 def read_arrays(path: Path) -> dict[str, Shaped[np.ndarray, "..."]]:
-    """All arrays of an .npz file, which has checksums of its own."""
-    content = io.BytesIO(read_file(path))
+    """All arrays of an .npz file; without a checksum after them, they are taken as they are."""
+    content = _unsealed(path)
     try:
-        with np.load(content, allow_pickle=False) as arrays:
+        with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
             return {name: arrays[name] for name in arrays.files}
     except Exception as error:  # of many kinds, as a damaged byte leads anywhere
         raise RunProblem(f"{path} cannot be read: {_first_line(error)}") from error
-
-
-def write_arrays(path: Path, arrays: Mapping[str, Shaped[np.ndarray, "..."]]) -> None:
-    """Store arrays by name as .npz."""
-    buffer = io.BytesIO()
-    np.savez(buffer, allow_pickle=False, **arrays)
-    write_atomically(path, buffer.getvalue())
 
 
 def write_array(path: Path, array: Shaped[np.ndarray, "..."]) -> None:
     """Store an array as .npy, with a checksum after it."""
     buffer = io.BytesIO()
     np.save(buffer, array, allow_pickle=False)
-    content = buffer.getvalue()
-    write_atomically(path, content + MARK + hashlib.sha256(content).hexdigest().encode())
+    write_atomically(path, _sealed(buffer.getvalue()))
 
 
 def read_array(path: Path) -> Shaped[np.ndarray, "..."]:
     """The array of an .npy file; without a checksum after it, it is taken as it is."""
-    content = read_file(path)
-    length = len(content) - len(MARK) - 2 * hashlib.sha256().digest_size
-    if length > 0 and content[length:].startswith(MARK):
-        content, checksum = content[:length], content[length + len(MARK) :]
-        if checksum != hashlib.sha256(content).hexdigest().encode():
-            raise RunProblem(f"{path} is damaged: its checksum does not fit")
+    content = _unsealed(path)
     try:
         array: Shaped[np.ndarray, "..."] = np.load(io.BytesIO(content), allow_pickle=False)
     except Exception as error:  # of many kinds, as a damaged byte leads anywhere
         raise RunProblem(f"{path} cannot be read: {_first_line(error)}") from error
     return array
+
+
+def _sealed(content: bytes) -> bytes:
+    """With its checksum after it."""
+    return content + MARK + hashlib.sha256(content).hexdigest().encode()
+
+
+def _unsealed(path: Path) -> bytes:
+    """The content of a file without its checksum, which must fit if there is one."""
+    content = read_file(path)
+    length = len(content) - len(MARK) - 2 * hashlib.sha256().digest_size
+    if length <= 0 or not content[length:].startswith(MARK):
+        return content
+    if content != _sealed(content[:length]):
+        raise RunProblem(f"{path} is damaged: its checksum does not fit")
+    return content[:length]
 
 
 def _first_line(error: Exception) -> str:

@@ -44,7 +44,7 @@ def test_scores_are_those_of_the_predictions(run):
 
 def test_table_says_where_every_number_comes_from(run):
     table = evaluate(run)
-    assert table.schema == SCHEMA
+    assert {name for name in SCHEMA.names if table[name].null_count} == {"recall"}
     rows = table.to_pylist()
     assert [row["length"] for row in rows] == [1, 2, 3, 4]
     for row in rows:

@@ -338,7 +338,7 @@ def assert_finishes(study: Path, undisturbed, *options: str) -> str:
 @pytest.mark.parametrize("victim", ["group", "parent"])
 def test_a_killed_sweep_resumes_to_equal_results(tmp_path, undisturbed, victim):
     """The parent alone leaves its workers behind; they must not be in the way."""
-    study, moments = tmp_path / "study", random.Random()
+    study, moments = tmp_path / "study", random.Random(victim)
     for _ in range(3):
         process = start(study)
         if moments.random() < 0.5:
@@ -354,7 +354,7 @@ def test_a_killed_sweep_resumes_to_equal_results(tmp_path, undisturbed, victim):
 
 @pytest.mark.slow
 def test_a_study_that_grows_through_kills_ends_as_if_asked_for_all_at_once(tmp_path):
-    grown, straight = tmp_path / "grown", tmp_path / "straight"
+    grown, straight, moments = tmp_path / "grown", tmp_path / "straight", random.Random(0)
     process = start(grown)
     wait_for(lambda: any(grown.glob("results/*-60.parquet")))
     os.killpg(process.pid, signal.SIGKILL)  # one run is finished, the other perhaps not
@@ -363,7 +363,7 @@ def test_a_study_that_grows_through_kills_ends_as_if_asked_for_all_at_once(tmp_p
         before = iterations_done(grown)
         process = start(grown, "--iterations", "120")
         wait_for(lambda: iterations_done(grown) > before or process.poll() is not None)  # noqa: B023
-        time.sleep(random.Random().uniform(0, 1))
+        time.sleep(moments.uniform(0, 1))
         with suppress(ProcessLookupError):  # all may have been trained before the last kill
             os.killpg(process.pid, signal.SIGKILL)
         process.communicate()

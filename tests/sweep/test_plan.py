@@ -216,6 +216,24 @@ def test_damaged_files_are_set_aside_and_made_again(tmp_path, caplog, place):
     assert read_study(tmp_path).failures == ()
 
 
+def test_failures_of_another_kind_are_set_aside(tmp_path):
+    open_study(tmp_path, SMOKE)
+    (tmp_path / "failures.json").write_text("[1]")
+    open_study(tmp_path, SMOKE)
+    assert (tmp_path / "failures.json.damaged").read_text() == "[1]"
+    assert read_study(tmp_path).failures == ()
+
+
+@pytest.mark.parametrize("place", ["", "results", "analysis", "analysis/embeddings", "attempts"])
+def test_half_written_files_are_removed(tmp_path, place):
+    open_study(tmp_path, SMOKE)
+    (tmp_path / place).mkdir(exist_ok=True, parents=True)
+    half_written = tmp_path / place / ".x.npy.12345678.unfinished"
+    half_written.write_bytes(b"")
+    open_study(tmp_path, SMOKE)
+    assert not half_written.exists()
+
+
 @pytest.mark.parametrize(
     ("name", "value"), [("reasons", "x"), ("seed", None), ("iterations", "9"), ("task", [])]
 )

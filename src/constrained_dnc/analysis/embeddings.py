@@ -7,7 +7,6 @@ hour: a sweep embeds every run that it has analysed, and a report finds them rea
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -19,6 +18,7 @@ from jaxtyping import Float, Float32
 
 from constrained_dnc import published
 from constrained_dnc.analysis.state_space import embed, split_phases
+from constrained_dnc.cores import available_cores
 from constrained_dnc.errors import RunProblem
 from constrained_dnc.files import make_folder
 from constrained_dnc.storage import read_array, write_array
@@ -65,7 +65,7 @@ def embed_all(
     """Compute what is missing of the wanted (run id, phase), one per core side by side."""
     pairs = list(wanted)
     # Threads suffice: the gradient runs outside the interpreter lock.
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    with ThreadPoolExecutor(available_cores()) as pool:
         for done, _ in enumerate(pool.map(lambda pair: embedding(study, *pair), pairs), start=1):
             progress("t-SNE", done, len(pairs))
 

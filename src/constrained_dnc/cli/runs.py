@@ -131,7 +131,8 @@ class _Evaluate:
     batches: int | None = None
     """Batches of every length; by default those of the run's config."""
     selection: Rule | None = None
-    """Parameters selected by the loss on unseen (default) or seen lengths, or by the score."""
+    """Parameters selected by the loss on unseen (default) or seen lengths, or by the score (default
+    for a pretrained model)."""
     backend: Choice = "auto"
     """What computes: C++ where it can (auto), C++ (fused) or JAX (pure)."""
     threads: int | None = None
@@ -197,7 +198,8 @@ class _Predict:
     memory_size: Annotated[str | None, MEMORY_SIZE] = None
     """Slots of the memory, by default those of training; or growing, with the input."""
     selection: Rule | None = None
-    """Parameters selected by the loss on unseen (default) or seen lengths, or by the score."""
+    """Parameters selected by the loss on unseen (default) or seen lengths, or by the score (default
+    for a pretrained model)."""
     backend: Choice = "auto"
     """What computes: C++ where it can (auto), C++ (fused) or JAX (pure)."""
     json: bool = False

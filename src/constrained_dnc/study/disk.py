@@ -244,13 +244,13 @@ def write_failures(study: Path, failures: Sequence[Mapping[str, Any]]) -> None:
 
 def set_damaged_aside(study: Path) -> list[str]:
     """Give damaged files another name, so that they are made again; a sentence for each."""
-    for part in (study, *(study / name for name in (RESULTS, ANALYSIS, ATTEMPTS))):
+    for part in (study, *(study / name for name in (RESULTS, ANALYSIS, EMBEDDINGS, ATTEMPTS))):
         remove_unfinished(part)
     readers: dict[str, Callable[[Path], object]] = {
         f"{RESULTS}/*.parquet": lambda path: read_table(path, SCHEMA),
         f"{ANALYSIS}/*.npz": read_arrays,
         f"{ATTEMPTS}/*.json": _read_attempts,
-        FAILURES: read_json_list,
+        FAILURES: lambda path: read_failures(path.parent),
     }
     sentences = []
     for pattern, read in readers.items():
