@@ -16,7 +16,7 @@ namespace {
 
 std::mt19937 generator(7);
 
-int whole(int low, int high) { return std::uniform_int_distribution<int>(low, high)(generator); }
+int integer(int low, int high) { return std::uniform_int_distribution<int>(low, high)(generator); }
 
 std::vector<float> normal(size_t size, float scale) {
   std::normal_distribution<float> draw(0.0f, scale);
@@ -78,14 +78,14 @@ struct Case {
 
 Shape random_shape() {
   Shape s{};
-  s.steps = whole(1, 6), s.batch = whole(1, 30), s.inputs = whole(1, 5), s.outputs = whole(1, 5);
-  s.hidden = whole(1, 21), s.slots = whole(1, 40), s.word = whole(1, 19), s.heads = whole(1, 6);
-  s.controller = Controller(whole(0, 2));
-  s.compression = whole(0, 1);
-  s.forget_bias = 0.5f * whole(0, 1);
-  s.clip = whole(0, 1) ? 20.0f : INFINITY;
+  s.steps = integer(1, 6), s.batch = integer(1, 30), s.inputs = integer(1, 5), s.outputs = integer(1, 5);
+  s.hidden = integer(1, 21), s.slots = integer(1, 40), s.word = integer(1, 19), s.heads = integer(1, 6);
+  s.controller = Controller(integer(0, 2));
+  s.compression = integer(0, 1);
+  s.forget_bias = 0.5f * integer(0, 1);
+  s.clip = integer(0, 1) ? 20.0f : INFINITY;
   s.keep = true;
-  s.used_slots = whole(0, 1);
+  s.used_slots = integer(0, 1);
   return s;
 }
 
@@ -146,8 +146,8 @@ int failures(const Case& c) {
   const Found plain = differentiate(*levels.back(), c, 1);
   int count = 0;
   for (const Level* level : levels) {
-    const Found found = differentiate(*level, c, whole(1, 3));
-    Workspace workspace(whole(1, 3), *level);
+    const Found found = differentiate(*level, c, integer(1, 3));
+    Workspace workspace(integer(1, 3), *level);
     Shape forgetful = c.shape;
     forgetful.keep = false;
     const bool same = found.value == c.loss(workspace, c.parameters.read, forgetful);
@@ -183,14 +183,14 @@ int main(int, char** arguments) {
   // A growing memory: within its limit and beyond.
   for (int k = 0; k < sizes; ++k) {
     Shape shape = random_shape();
-    shape.steps = whole(1, 40), shape.batch = whole(1, 5), shape.keep = false;
-    const int start = whole(1, 20), limit = start + whole(0, 60);
+    shape.steps = integer(1, 40), shape.batch = integer(1, 5), shape.keep = false;
+    const int start = integer(1, 20), limit = start + integer(0, 60);
     const Case c(shape);
-    shape.start = start, shape.slots = limit, shape.free_capacity = 0.1f * whole(0, 10 * start);
+    shape.start = start, shape.slots = limit, shape.free_capacity = 0.1f * integer(0, 10 * start);
     const size_t rows = size_t(shape.steps) * shape.batch;
     std::vector<float> outputs(rows * shape.outputs), cells(rows * shape.state());
     std::vector<int> slots(rows, 0);
-    Workspace growing(whole(1, 2), *available_levels()[whole(0, int(available_levels().size()) - 1)]);
+    Workspace growing(integer(1, 2), *available_levels()[integer(0, int(available_levels().size()) - 1)]);
     growing.forward(shape, c.parameters.read, c.inputs.data(),
                     {outputs.data(), cells.data(), nullptr, nullptr, slots.data()});
     bool beyond = false;

@@ -53,6 +53,31 @@ def test_a_function_has_the_same_name_in_both_languages(module, name):
         assert defines(f"{module}_back.h", f"{name}_back")
 
 
+COMMENT = re.compile(r"//.*")
+TYPE = re.compile(r"^(?:struct|class|enum(?: class)?) (\w+) |^#define (\w+)", re.M)
+
+
+def missing_includes(sources: dict[str, str]) -> list[str]:
+    """Files that use a type or macro of a header without including the header itself."""
+    found = []
+    for header in (name for name in sources if name.endswith(".h")):
+        names = {one or other for one, other in TYPE.findall(sources[header])} - {"CDNC_LANES"}
+        used = re.compile(rf"\b(?:{'|'.join(names)})\b")
+        for name, text in sources.items():
+            code = COMMENT.sub("", text)
+            if name != header and names and used.search(code) and f'"{header}"' not in code:
+                found.append(f"{name} lacks {header}")
+    return found
+
+
+def test_every_file_includes_what_it_uses():
+    sources = {path.name: path.read_text() for path in (MODEL / "fused").glob("*.[hc]*")}
+    assert {"layout.h", "workspace.cpp"} <= sources.keys()
+    assert missing_includes(sources) == []
+    a, b = "struct A {\n};\n", '#include "b.h"\nA a;  // B\n'
+    assert missing_includes({"a.h": a, "b.h": "", "c.cpp": b}) == ["c.cpp lacks a.h"]
+
+
 def complaints(source: str, *options: str) -> str:
     x86 = platform.machine() in ("x86_64", "AMD64")
     command = ["g++", "-std=c++17", "-fsyntax-only", "-Wall", "-Wextra", "-Wshadow", "-Wpedantic"]

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "layout.h"
 #include "simd.h"
 #include "slots.h"
 
@@ -14,7 +15,7 @@ namespace {
 
 constexpr float epsilon = 1e-6f;
 constexpr float largest_exponent = 80.0f;
-constexpr int largest_compared_memory = 128;
+constexpr int largest_compared_memory = 128;  // measured for this kernel; for XLA it is 160
 
 // Look-up by content: what is asked for, where, and what is found, [head][slot].
 struct Lookup {
@@ -32,7 +33,7 @@ inline float key_norm(const float* key, int word) {
 }
 
 // keys memory^T / (key_norms slot_norms + eps)
-void cosine_similarity(const Lookup& l, const Sizes& s) {
+void cosine_similarity(const Lookup& l, const MemorySizes& s) {
   multiply_transposed(l.similarity, {l.memory, s.word, s.span, s.row}, {l.keys, s.word, l.heads});
   const float* norms = l.norms;
   for (int r = 0; r < l.heads; ++r) {
@@ -43,7 +44,7 @@ void cosine_similarity(const Lookup& l, const Sizes& s) {
   }
 }
 
-void softmax_over_slots(float* weights, float peak, const Sizes& s) {
+void softmax_over_slots(float* weights, float peak, const MemorySizes& s) {
   Vec total{};
   for (int j = 0; j < s.span; j += lanes) {
     Vec x = exponential(load(weights + j) - peak);
@@ -55,7 +56,8 @@ void softmax_over_slots(float* weights, float peak, const Sizes& s) {
 }
 
 // C(M, k, beta) of one head, over the slots that exist.
-void content_weights(float* weights, const float* similarity, float strength, const Sizes& s) {
+void content_weights(float* weights, const float* similarity, float strength,
+                     const MemorySizes& s) {
   const float infinite = __builtin_inff();
   Vec most = fill(-infinite);
   for (int j = 0; j < s.span; j += lanes) {
@@ -73,7 +75,7 @@ struct UsedSlots {
   const float *usage, *similarity;
   float strength, peak, all, nothing;
 
-  UsedSlots(const float* u, const float* cosines, float beta, const Sizes& s)
+  UsedSlots(const float* u, const float* cosines, float beta, const MemorySizes& s)
       : usage(u), similarity(cosines), strength(beta) {
     Vec most{}, total{};
     for (int j = 0; j < s.span; j += lanes) {
@@ -95,7 +97,7 @@ struct UsedSlots {
 
 // C(M, k, beta, u) of one head.
 void content_weights_of_used_slots(float* weights, const float* similarity, const float* usage,
-                                   float strength, const Sizes& s) {
+                                   float strength, const MemorySizes& s) {
   const UsedSlots slots(usage, similarity, strength, s);
   for (int j = 0; j < s.span; j += lanes)
     store(weights + j, slots.used(j) * slots.raised(j) / slots.all);
@@ -106,7 +108,7 @@ inline Vec usage_after_write(Vec usage, Vec write) { return usage + (1.0f - usag
 
 // u = (u + (1 - u) w^w) prod_r (1 - free_r w^r_r), all from the step before.
 void usage_after_step(float* usage, const MemoryState& old, const float* free_gates,
-                      const Sizes& s) {
+                      const MemorySizes& s) {
   for (int j = 0; j < s.span; j += lanes) {
     Vec u = usage_after_write(load(old.usage + j), load(old.write_weights + j));
     Vec retention = fill(1.0f);
@@ -136,8 +138,8 @@ void sort_slots(int* order, const float* filled, int slots) {
 
 // The same order from every slot's rank, the number of slots before it: all pairs, but no branch
 // that depends on the values. A slot that is not a number leaves another one's place as it was.
-void rank_slots(int* order, const float* filled, const Sizes& s) {
-  const int slots = s.slots;
+void rank_slots(int* order, const float* filled, const MemorySizes& s) {
+  const int slots = s.visited;
   for (int j = 0; j < s.span; j += lanes) {
     Vec own = load(filled + j);
     Mask rank{};  // counts down
@@ -146,7 +148,7 @@ void rank_slots(int* order, const float* filled, const Sizes& s) {
     for (int i = 0; i < j; ++i) rank += fill(filled[i]) <= own;
     for (int i = j; i < end; ++i) {
       Vec other = fill(filled[i]);
-      rank += (other < own) | ((other == own) & s.behind[i - j]);
+      rank += (other < own) | ((other == own) & s.after[i - j]);
     }
 #pragma GCC unroll 4
     for (int i = end; i < slots; ++i) rank += fill(filled[i]) < own;
@@ -159,13 +161,13 @@ void rank_slots(int* order, const float* filled, const Sizes& s) {
 
 // a: 1 - u' times the product of u' over the slots before. `order` holds that of the step before.
 void allocation_weights(float* weights, int* order, float* filled, const float* usage,
-                        const Sizes& s) {
+                        const MemorySizes& s) {
   for (int j = 0; j < s.span; j += lanes) store(filled + j, away_from_zero(load(usage + j)));
-  if (s.slots <= largest_compared_memory) rank_slots(order, filled, s);
-  else sort_slots(order, filled, s.slots);
+  if (s.visited <= largest_compared_memory) rank_slots(order, filled, s);
+  else sort_slots(order, filled, s.visited);
   store(weights + s.span - lanes, Vec{});
   float product = 1.0f;
-  for (int k = 0; k < s.slots; ++k) {
+  for (int k = 0; k < s.visited; ++k) {
     int slot = order[k];
     weights[slot] = (1.0f - filled[slot]) * product;
     product *= filled[slot];
@@ -178,7 +180,7 @@ struct LinkUpdate {
   const float *old, *write_weights, *precedence;
 };
 
-inline void link_after_write(LinkUpdate u, int first, int end, const Sizes& s) {
+inline void link_after_write(LinkUpdate u, int first, int end, const MemorySizes& s) {
   const int span = s.span, row = s.row;
   const float *w = u.write_weights, *p = u.precedence;
   for (int i = first; i < end; ++i) {
@@ -193,7 +195,7 @@ inline void link_after_write(LinkUpdate u, int first, int end, const Sizes& s) {
 
 // p = (1 - sum w) p + w
 void precedence_after_write(float* precedence, const float* old, const float* write_weights,
-                            const Sizes& s) {
+                            const MemorySizes& s) {
   Vec total{};
   for (int j = 0; j < s.span; j += lanes) total += load(write_weights + j);
   const float stays = 1.0f - sum(total);

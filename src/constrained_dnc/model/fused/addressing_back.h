@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "addressing.h"
+#include "layout.h"
 #include "simd.h"
 #include "slots.h"
 
@@ -15,7 +16,7 @@ namespace {
 struct Found {
   const float *weights, *similarity, *norms, *usage;
   float norm_of_key, strength;
-  Found(const Lookup& l, int head, const Sizes& s)
+  Found(const Lookup& l, int head, const MemorySizes& s)
       : weights(l.weights + size_t(head) * s.row), similarity(l.similarity + size_t(head) * s.row),
         norms(l.norms), usage(l.usage), norm_of_key(key_norm(l.keys + head * s.word, s.word)),
         strength(l.strengths[head]) {}
@@ -28,7 +29,7 @@ struct LookupSlopes {
 // From the gradient of the scores to that of the dot products (out in `d`); adds to `pull`, the
 // gradient of the slots' norms over the norms, and returns those of strength and key norm.
 template <class F>
-inline LookupSlopes cosine_similarity_back(float* d, float* pull, Found f, const Sizes& s,
+inline LookupSlopes cosine_similarity_back(float* d, float* pull, Found f, const MemorySizes& s,
                                            F d_score) {
   Vec d_strength{}, d_norm{};
   for (int j = 0; j < s.row; j += lanes) {
@@ -49,7 +50,7 @@ inline LookupSlopes cosine_similarity_back(float* d, float* pull, Found f, const
 // differences. `nothing` is the weight of a slot that holds nothing and has no gradient.
 struct SoftmaxOverSlotsBack {
   float common, mean;
-  SoftmaxOverSlotsBack(const float* d, const float* weights, float nothing, const Sizes& s) {
+  SoftmaxOverSlotsBack(const float* d, const float* weights, float nothing, const MemorySizes& s) {
     Vec total{}, rest{};
     for (int j = 0; j < s.row; j += lanes) total += load(weights + j) * load(d + j);
     common = sum(total);
@@ -60,7 +61,7 @@ struct SoftmaxOverSlotsBack {
 };
 
 // In `d`: of the weights; out: of the dot products.
-LookupSlopes content_weights_back(float* d, float* pull, const Found& f, const Sizes& s) {
+LookupSlopes content_weights_back(float* d, float* pull, const Found& f, const MemorySizes& s) {
   const float* weights = f.weights;
   const SoftmaxOverSlotsBack centred(d, weights, 0.0f, s);
   return cosine_similarity_back(
@@ -69,7 +70,7 @@ LookupSlopes content_weights_back(float* d, float* pull, const Found& f, const S
 
 // The same; adds to the gradient of the usage, too.
 LookupSlopes content_weights_of_used_slots_back(float* d, float* pull, float* d_usage,
-                                                const Found& f, const Sizes& s) {
+                                                const Found& f, const MemorySizes& s) {
   const float *weights = f.weights, *usage = f.usage;
   const UsedSlots slots(usage, f.similarity, f.strength, s);
   const SoftmaxOverSlotsBack centred(d, weights, slots.nothing, s);
@@ -83,7 +84,7 @@ LookupSlopes content_weights_of_used_slots_back(float* d, float* pull, float* d_
 
 // No gradient flows through the write weights.
 void usage_after_write_back(float* d_usage, const float* d_used, const float* write_weights,
-                            const Sizes& s) {
+                            const MemorySizes& s) {
   for (int j = 0; j < s.row; j += lanes)
     store(d_usage + j,
           load(d_usage + j) + load(d_used + j) * (1.0f - load(write_weights + j)));
@@ -92,7 +93,7 @@ void usage_after_write_back(float* d_usage, const float* d_used, const float* wr
 // From the gradient of the usage to that of the usage before (out in `d_usage`), of the read weights
 // before (added) and of the free gates (out).
 void usage_after_step_back(float* d_usage, float* d_read_weights, float* d_free_gates,
-                           const MemoryState& old, const float* free_gates, const Sizes& s) {
+                           const MemoryState& old, const float* free_gates, const MemorySizes& s) {
   const int heads = s.heads, row = s.row;
   const float *read = old.read_weights, *usage = old.usage, *write = old.write_weights;
   for (int r = 0; r < heads; ++r) {
@@ -124,8 +125,8 @@ struct AllocationBack {
 
 // With P_k the product before the k-th slot in order, du'_k = P_k (S_k - d_k) and
 // S_k = d (1 - u') + u' S, both of the slot after: no division, so empty and equal slots are exact.
-void allocation_weights_back(AllocationBack b, const Sizes& s) {
-  const int slots = s.slots;
+void allocation_weights_back(AllocationBack b, const MemorySizes& s) {
+  const int slots = s.visited;
   for (int j = 0; j < s.row; j += lanes) store(b.filled + j, away_from_zero(load(b.usage + j)));
   float product = 1.0f;
   for (int k = 0; k < slots; ++k) {
@@ -197,11 +198,11 @@ inline void link_columns_back(LinkBack b, int j, int slots) {
   }
 }
 
-void link_after_write_back(const LinkBack& b, const Sizes& s) {
+void link_after_write_back(const LinkBack& b, const MemorySizes& s) {
   for (int i = 0; i < s.row; ++i) store(b.partial + i * lanes, Vec{});
   int j = 0;
-  for (; j + 2 * lanes <= s.row; j += 2 * lanes) link_columns_back<2>(b, j, s.slots);
-  for (; j < s.row; j += lanes) link_columns_back<1>(b, j, s.slots);
+  for (; j + 2 * lanes <= s.row; j += 2 * lanes) link_columns_back<2>(b, j, s.visited);
+  for (; j < s.row; j += lanes) link_columns_back<1>(b, j, s.visited);
   for (int i = 0; i < s.row; i += lanes) {
     Vec rows[lanes];
     for (int k = 0; k < lanes; ++k) rows[k] = load(b.partial + (i + k) * lanes);
@@ -217,7 +218,7 @@ struct PrecedenceBack {
 
 // Returns what every slot's weight takes from the precedence before: it is to be subtracted from the
 // gradient of all write weights.
-float precedence_after_write_back(PrecedenceBack b, const Sizes& s) {
+float precedence_after_write_back(PrecedenceBack b, const MemorySizes& s) {
   Vec written{}, leaves{};
   for (int j = 0; j < s.row; j += lanes) {
     written += load(b.write_weights + j);

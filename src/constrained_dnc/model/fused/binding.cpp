@@ -18,6 +18,8 @@
 #include <string>
 #include <vector>
 
+#include "kernel.h"
+#include "shape.h"
 #include "workspace.h"
 
 namespace nb = nanobind;
@@ -39,7 +41,7 @@ std::string in_words(const std::vector<size_t>& shape) {
 
 [[noreturn]] void refuse(const std::string& sentence) { throw nb::value_error(sentence.c_str()); }
 
-// The array behind `object` if it is one that can be read in place.
+// The array that `object` holds, if it can be read in place.
 Array checked(const std::string& name, nb::handle object) {
   Array array;
   if (!nb::try_cast(object, array, false)) refuse(name + " must be a NumPy array");
@@ -70,14 +72,14 @@ template <class Kind = Fresh>
 Kind fresh(const std::vector<size_t>& shape) {
   size_t size = 1;
   for (size_t axis : shape) size *= axis;
-  size_t bytes = (std::max<size_t>(size, 1) * sizeof(typename Kind::Scalar) + 63) / 64 * 64;
+  size_t bytes = round_up(std::max<size_t>(size, 1) * sizeof(typename Kind::Scalar), 64);
   void* memory = std::aligned_alloc(64, bytes);
   if (!memory) throw std::bad_alloc();
   nb::capsule owner(memory, [](void* p) noexcept { std::free(p); });
   return Kind(memory, shape.size(), shape.data(), owner);
 }
 
-int whole(const char* name, size_t value) {
+int checked_size(const char* name, size_t value) {
   if (value < 1 || value > (1u << 24))
     refuse(std::string(name) + " is " + std::to_string(value) + "; accepted: 1 to 16777216");
   return int(value);
@@ -121,7 +123,7 @@ struct Growth {
 class Kernel {
  public:
   Kernel(int threads, std::optional<std::string> simd)
-      : workspace_(whole("threads", threads < 1 ? 0 : threads), level_named(simd)) {}
+      : workspace_(checked_size("threads", threads < 1 ? 0 : threads), level_named(simd)) {}
 
   nb::tuple forward(const Settings& settings, nb::dict parameters, nb::object inputs,
                     size_t memory_size, bool keep, bool weights,
@@ -214,20 +216,20 @@ class Kernel {
     s.clip = settings.clip_value.value_or(INFINITY);
     s.keep = keep;
     s.used_slots = settings.used_slots;
-    s.steps = whole("time", x.shape(0));
-    s.batch = whole("batch", x.shape(1));
-    s.inputs = whole("inputs", x.shape(2));
-    s.outputs = whole("outputs", axis("output_weight", 0));
-    s.hidden = whole("hidden_size", axis("output_weight", 1));
-    s.word = whole("word_size", settings.word_size < 1 ? 0 : settings.word_size);
-    s.heads = whole("num_reads", settings.num_reads < 1 ? 0 : settings.num_reads);
-    s.slots = whole("memory_size", memory_size);
+    s.steps = checked_size("time", x.shape(0));
+    s.batch = checked_size("batch", x.shape(1));
+    s.inputs = checked_size("inputs", x.shape(2));
+    s.outputs = checked_size("outputs", axis("output_weight", 0));
+    s.hidden = checked_size("hidden_size", axis("output_weight", 1));
+    s.word = checked_size("word_size", settings.word_size < 1 ? 0 : settings.word_size);
+    s.heads = checked_size("num_reads", settings.num_reads < 1 ? 0 : settings.num_reads);
+    s.slots = checked_size("memory_size", memory_size);
     return s;
   }
 
   static void start_growing(Shape& s, const Growth& growth) {
     s.start = s.slots;
-    s.slots = whole("limit", growth.limit);
+    s.slots = checked_size("limit", growth.limit);
     s.free_capacity = growth.free_capacity;
     if (s.slots < s.start || !(s.free_capacity >= 0 && s.free_capacity <= s.start))
       refuse("a memory grows from memory_size to limit slots, of which free_capacity are free");

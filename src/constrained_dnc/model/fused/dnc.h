@@ -61,7 +61,7 @@ void outputs(const Run& run, int t, int count) {
 void log_weights(const Run& run, int t, int i) {
   const Results& results = run.job.results;
   const MemoryState now = run.memory_state(t + 1, i);
-  const size_t slots = run.s.slots, seen = run.s.resizes() ? run.extent(i)->slots : run.s.slots;
+  const size_t slots = run.s.slots, seen = run.s.resizes() ? run.extent(i)->visited : run.s.slots;
   auto log = [&](float* to, const float* weights) {
     std::memcpy(to, weights, seen * sizeof(float));
     std::memset(to + seen, 0, (slots - seen) * sizeof(float));
@@ -74,7 +74,7 @@ void log_weights(const Run& run, int t, int i) {
 }
 
 // One sample's access; false if its growing memory needs more than there may be.
-bool access_step(const Run& run, int t, int i, Sizes& fitted) {
+bool access_step(const Run& run, int t, int i, MemorySizes& fitted) {
   float* vector = run.interface(t) + size_t(i) * run.parts.row;
   split_interface(vector, run.parameter(interface_bias), run.parts, run.sizes);
   access({Interface(vector, run.parts), run.memory_state(t, i), run.memory_state(t + 1, i),
@@ -83,12 +83,12 @@ bool access_step(const Run& run, int t, int i, Sizes& fitted) {
           run.next(t, i + 1), run.extent(i)},
          fitted);
   if (!run.job.results.slots) return true;
-  run.job.results.slots[run.sample(t, i)] = run.extent(i)->there;
-  return run.extent(i)->there <= run.s.slots;
+  run.job.results.slots[run.sample(t, i)] = run.extent(i)->existing;
+  return run.extent(i)->existing <= run.s.slots;
 }
 
 // All but the outputs; `fitted` are the sizes of one sample after the other.
-bool step(const Run& run, int t, Sizes& fitted) {
+bool step(const Run& run, int t, MemorySizes& fitted) {
   const Shape& s = run.s;
   const int done = t + 1;
   for (int i = 0; i < run.b; ++i)
@@ -111,7 +111,7 @@ bool step(const Run& run, int t, Sizes& fitted) {
 
 void unroll(const Run& run) {
   const Shape& s = run.s;
-  Sizes fitted = run.sizes;
+  MemorySizes fitted = run.sizes;
   initial_state(run);
   for (int t = 0; t < s.steps; ++t) {
     if (!step(run, t, fitted)) return;

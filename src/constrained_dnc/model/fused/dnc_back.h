@@ -8,6 +8,7 @@
 #include "controllers_back.h"
 #include "elementwise.h"
 #include "layout.h"
+#include "memory.h"
 #include "memory_back.h"
 #include "product.h"
 #include "run.h"

@@ -6,6 +6,7 @@
 
 #include "addressing.h"
 #include "layout.h"
+#include "shape.h"
 #include "simd.h"
 #include "slots.h"
 
@@ -13,49 +14,49 @@ namespace cdnc {
 namespace {
 
 // What is visited in a step: a write can touch only so many more.
-inline int slots_visited(const Extent& e, const Sizes& s) {
-  return s.used_slots && e.touched + brushed < e.there ? e.touched + brushed : e.there;
+inline int slots_visited(const Extent& e, const MemorySizes& s) {
+  const int reached = e.touched + touched_per_write;
+  return s.used_slots && reached < e.existing ? reached : e.existing;
 }
 
 // Make room for the slots that are visited in what the last step left: empty ones, as at the start.
-void widen(Extent& e, const MemoryState& old, float* link, Sizes& s) {
-  const int slots = slots_visited(e, s);
-  s.resize(slots);
-  const int from = round_up(e.slots, lanes);
+void widen(Extent& e, const MemoryState& old, float* link, MemorySizes& s) {
+  s.resize(slots_visited(e, s));
+  const int from = round_up(e.visited, lanes);
   if (const int more = s.span - from) {
     const size_t end = floats_of<MemoryState>(s);
     for (size_t row = 0; row < end; row += s.row)
-      std::memset(old.usage + row + from, 0, more * sizeof(float));
+      std::memset(old.begin + row + from, 0, more * sizeof(float));
     for (int j = from; j < s.span; j += lanes) store(old.norms + j, square_root(fill(epsilon)));
     for (int i = 0; i < s.span; ++i) {
       const int first = i < from ? from : 0;
       std::memset(link + size_t(i) * s.row + first, 0, (s.span - first) * sizeof(float));
     }
   }
-  for (int i = e.slots; i < slots; ++i) old.order[i] = i;
-  e.slots = slots;
+  for (int i = e.visited; i < s.visited; ++i) old.order[i] = i;
+  e.visited = s.visited;
 }
 
 // The sum of 1 - usage over the slots that exist; nothing of those that are not visited is used.
-float free_capacity(const Extent& e, const float* usage, const Sizes& s) {
+float free_capacity(const Extent& e, const float* usage, const MemorySizes& s) {
   Vec total{};
   for (int j = 0; j < s.span; j += lanes) {
     const Vec left = 1.0f - load(usage + j);
-    total += j + lanes < s.span || s.slots == s.span ? left : (s.last ? left : Vec{});
+    total += j + lanes < s.span || s.visited == s.span ? left : (s.last ? left : Vec{});
   }
-  return sum(total) + float(e.there - s.slots);
+  return sum(total) + float(e.existing - s.visited);
 }
 
 // Whether slots were added, because less is free than the memory needs.
-bool slots_after_growth(Extent& e, const float* usage, const Sizes& s) {
+bool slots_after_growth(Extent& e, const float* usage, const MemorySizes& s) {
   const float free = free_capacity(e, usage, s);
   if (!(free < s.free_capacity)) return false;
-  e.there += int(__builtin_ceilf(s.free_capacity - free));
+  e.existing += int(__builtin_ceilf(s.free_capacity - free));
   return true;
 }
 
-void note_touched(Extent& e, const float* write_weights, const Sizes& s) {
-  int end = s.slots;
+void note_touched(Extent& e, const float* write_weights, const MemorySizes& s) {
+  int end = s.visited;
   while (end > e.touched && write_weights[end - 1] == 0.0f) --end;
   e.touched = end;
 }

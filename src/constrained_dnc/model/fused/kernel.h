@@ -1,8 +1,6 @@
 // What the copies of the unroll, one per instruction set, are called with.
 #pragma once
 
-#include <cstddef>
-
 #include "layout.h"
 #include "shape.h"
 

@@ -8,7 +8,7 @@
 
 namespace cdnc {
 
-// Hands out consecutive floats; without a base it only counts them.
+// Hands out consecutive floats; with base null it only counts them.
 struct Stack {
   float* base;
   size_t used = 0;
@@ -44,10 +44,12 @@ CDNC_INLINE Part laid_out(float* at, const Padded& p) {
 // MemoryState after a step, and what its gradient needs: rows over slots, [head][slot] and
 // [word][slot]. The link stands elsewhere: not every step's is kept.
 struct MemoryState {
+  float* begin;  // of all that follows
   float *usage, *write_weights, *allocation, *write_content, *precedence, *norms, *write_similarity;
   int* order;  // slots by ascending usage
   float *read_weights, *read_content, *read_similarity, *memory;
   CDNC_INLINE MemoryState(Stack& take, const Padded& p) {
+    begin = take(0);
     usage = take(p.row), write_weights = take(p.row), allocation = take(p.row);
     write_content = take(p.row), precedence = take(p.row), norms = take(p.row);
     write_similarity = take(p.row), order = reinterpret_cast<int*>(take(p.row));
@@ -99,11 +101,11 @@ struct AccessBackScratch {
 // How much memory one sample has and how much of it is visited. Slots after the first `touched`
 // were never written: with the look-up over used slots nothing can depend on them.
 struct Extent {
-  int there, touched;
-  int slots;  // visited until now
+  int existing, touched;
+  int visited;  // until now
 };
 
-// Sizes of the above in floats.
+// MemorySizes of the above in floats.
 struct Layout : Padded {
   size_t memory_state, carried, link, scratch;
   CDNC_INLINE Layout(const Shape& s, int vector) : Padded(s, vector) {

@@ -47,7 +47,7 @@ inline void softmax_of_modes(float* modes, int heads) {
 
 // Add the bias and bring every part into its range.
 void split_interface(float* vector, const float* bias, const InterfaceParts& at,
-                     const Sizes& s) {
+                     const MemorySizes& s) {
   over_row(at.size, [&](int k, auto get, auto put) {
     put(vector + k, get(vector + k) + get(bias + k));
   });
@@ -69,10 +69,10 @@ void split_interface(float* vector, const float* bias, const InterfaceParts& at,
   softmax_of_modes(parts.read_modes, s.heads);
 }
 
-void empty_memory(const MemoryState& state, const Sizes& s) {
-  std::memset(state.usage, 0, floats_of<MemoryState>(s) * sizeof(float));
+void empty_memory(const MemoryState& state, const MemorySizes& s) {
+  std::memset(state.begin, 0, floats_of<MemoryState>(s) * sizeof(float));
   for (int j = 0; j < s.row; j += lanes) store(state.norms + j, square_root(fill(epsilon)));
-  for (int i = 0; i < s.slots; ++i) state.order[i] = i;
+  for (int i = 0; i < s.visited; ++i) state.order[i] = i;
 }
 
 // What the next sample works on. It is asked for in parts, in between the parts of this one's work:
@@ -86,7 +86,8 @@ struct Next {
 CDNC_INLINE void fetch(const float* from, size_t count, int part = 0, int parts = 1) {
   if (!from || count > 16384) return;  // long rows are streams that the processor sees by itself
   const size_t end = count * (part + 1) / parts;
-  for (size_t k = count * part / parts / 16 * 16; k < end; k += 16)
+  const size_t first = count * part / parts / floats_per_line * floats_per_line;
+  for (size_t k = first; k < end; k += floats_per_line)
     __builtin_prefetch(from + k, 1, 2);
 }
 
@@ -101,7 +102,7 @@ struct Access {
 };
 
 // c: look-up by content in every slot or in those that are used.
-void find(const Lookup& l, const Sizes& s) {
+void find(const Lookup& l, const MemorySizes& s) {
   cosine_similarity(l, s);
   for (int r = 0; r < l.heads; ++r) {
     const size_t row = size_t(r) * s.row;
@@ -125,7 +126,7 @@ inline Lookup read_lookup(const Interface& x, const MemoryState& now, const floa
 }
 
 // w^w = g^w (g^a a + (1 - g^a) c^w)
-void write_weights(const MemoryState& now, const Interface& x, const Sizes& s) {
+void write_weights(const MemoryState& now, const Interface& x, const MemorySizes& s) {
   const float allocation_gate = *x.allocation_gate, write_gate = *x.write_gate;
   for (int j = 0; j < s.span; j += lanes) {
     Vec c = load(now.write_content + j), a = load(now.allocation + j);
@@ -160,7 +161,7 @@ inline void write_block(Write x, int j) {
 }
 
 // M = M (1 - w e^T) + w v^T and the norms of the new slots.
-void write(const MemoryState& now, const float* old, const Interface& x, const Sizes& s) {
+void write(const MemoryState& now, const float* old, const Interface& x, const MemorySizes& s) {
   const Write all{now.memory,     now.norms,      old,    now.write_weights,
                   x.erase_vector, x.write_vector, s.word, s.row};
   int j = 0;
@@ -173,14 +174,14 @@ void write(const MemoryState& now, const float* old, const Interface& x, const S
 // `link_after_write` and both directions of the read weights, in one pass over the matrix: blocks of
 // rows that stay in the first-level cache are updated, then used for L w (their slots) and L^T w
 // (added up).
-void follow_links(const Access& a, const Sizes& s) {
+void follow_links(const Access& a, const MemorySizes& s) {
   constexpr int cache = 4096;  // floats
   int block = cache / s.span / lanes * lanes;
   if (block < lanes) block = lanes;
   const float* previous = a.old.read_weights;
   const LinkUpdate update{a.link, a.link, a.now.write_weights, a.old.precedence};
-  for (int first = 0; first < s.slots; first += block) {
-    const int end = first + block < s.slots ? first + block : s.slots;
+  for (int first = 0; first < s.visited; first += block) {
+    const int end = first + block < s.visited ? first + block : s.visited;
     const float* rows = a.link + size_t(first) * s.row;
     link_after_write(update, first, end, s);
     for (int r = 0; r < s.heads; ++r)
@@ -193,7 +194,7 @@ void follow_links(const Access& a, const Sizes& s) {
 }
 
 // w^r: a mixture of one step back, one step forward and look-up by content.
-void read_weights(const Access& a, const Sizes& s) {
+void read_weights(const Access& a, const MemorySizes& s) {
   for (int r = 0; r < s.heads; ++r) {
     const size_t row = size_t(r) * s.row;
     const float* mode = a.interface.read_modes + 3 * r;
@@ -207,7 +208,7 @@ void read_weights(const Access& a, const Sizes& s) {
 }
 
 // r = M^T w^r
-void read(const Access& a, const Sizes& s) {
+void read(const Access& a, const MemorySizes& s) {
   for (int r = 0; r < s.heads; ++r) {
     multiply(a.scratch.words, {a.now.memory, s.words, s.span, s.row},
              a.now.read_weights + size_t(r) * s.row);
@@ -217,7 +218,7 @@ void read(const Access& a, const Sizes& s) {
 
 // Write to the memory, then read from it. With an extent the number of slots may change; without
 // room for a growing memory nothing is done.
-void access(const Access& a, Sizes& s) {
+void access(const Access& a, MemorySizes& s) {
   const Interface& x = a.interface;
   const MemoryState &old = a.old, &now = a.now;
   float* used = a.scratch.used;
@@ -226,11 +227,11 @@ void access(const Access& a, Sizes& s) {
   if (a.extent) widen(*a.extent, old, a.link, s);
   usage_after_step(now.usage, old, x.free_gates, s);
   if (a.extent && slots_after_growth(*a.extent, now.usage, s)) {
-    if (a.extent->there > s.limit) return;
+    if (a.extent->existing > s.limit) return;
     widen(*a.extent, old, a.link, s);
     usage_after_step(now.usage, old, x.free_gates, s);
   }
-  std::memcpy(now.order, old.order, s.slots * sizeof(int));
+  std::memcpy(now.order, old.order, s.visited * sizeof(int));
   allocation_weights(now.allocation, now.order, a.scratch.filled, now.usage, s);
   find(write_lookup(x, old, now), s);
   write_weights(now, x, s);

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "addressing.h"
 #include "addressing_back.h"
 #include "layout.h"
 #include "memory.h"
@@ -27,7 +28,7 @@ struct AccessBack {
 };
 
 // From the gradients of the parts to those of the interface vector before its activations.
-void split_interface_back(const Interface& d, const Interface& x, const Sizes& s) {
+void split_interface_back(const Interface& d, const Interface& x, const MemorySizes& s) {
   auto gate_back = [](float* d_gate, float gate) { *d_gate = *d_gate * gate * (1.0f - gate); };
   for (int r = 0; r < s.heads; ++r) {
     float* d_mode = d.read_modes + 3 * r;
@@ -52,7 +53,7 @@ struct FindBack {
   float* words;
 };
 
-void find_back(const FindBack& b, const Lookup& l, const Sizes& s) {
+void find_back(const FindBack& b, const Lookup& l, const MemorySizes& s) {
   clear(b.pull, s);
   for (int r = 0; r < l.heads; ++r) {
     float* d = b.d_weights + size_t(r) * s.row;
@@ -69,7 +70,7 @@ void find_back(const FindBack& b, const Lookup& l, const Sizes& s) {
 }
 
 // r = M^T w^r, to the read weights; the part of the memory is in `write_back`.
-void read_back(const AccessBack& b, const Sizes& s) {
+void read_back(const AccessBack& b, const MemorySizes& s) {
   float* d = b.scratch.d_read_weights;
   multiply_transposed(d, {b.now.memory, s.word, s.row, s.row}, {b.d_reads, s.word, s.heads});
   for (size_t j = 0; j < s.head_rows(); j += lanes)
@@ -77,15 +78,15 @@ void read_back(const AccessBack& b, const Sizes& s) {
 }
 
 // To the modes, both directions, the look-up and the read weights before.
-void read_weights_back(const AccessBack& b, const Sizes& s) {
+void read_weights_back(const AccessBack& b, const MemorySizes& s) {
   const AccessBackScratch& c = b.scratch;
-  const Matrix link{b.link, s.slots, s.row, s.row}, whole{b.link, s.row, s.row, s.row};
+  const Matrix link{b.link, s.visited, s.row, s.row}, padded{b.link, s.row, s.row, s.row};
   multiply_transposed(c.by_forward, link, {c.d_read_weights, s.row, s.heads});
   for (int r = 0; r < s.heads; ++r) {
     const size_t row = size_t(r) * s.row;
     const float *d = c.d_read_weights + row, *previous = b.old.read_weights + row;
     float *by_backward = c.by_backward + row, *by_forward = c.by_forward + row;
-    multiply(by_backward, whole, d);
+    multiply(by_backward, padded, d);
     const float* mode = b.interface.read_modes + 3 * r;
     float* d_mode = b.d_interface.read_modes + 3 * r;
     d_mode[0] = dot(by_backward, previous, s.row);
@@ -156,7 +157,7 @@ inline void write_columns_back(WriteBack b, int j) {
 }
 
 // M = M (1 - w e^T) + w v^T, with what the read keys and the read vectors take from M.
-void write_back(const WriteBack& b, const Sizes& s) {
+void write_back(const WriteBack& b, const MemorySizes& s) {
   for (int k = 0; k < 2 * s.word; ++k) store(b.partial + k * lanes, Vec{});
   int j = 0;
   for (; j + 2 * lanes <= s.row; j += 2 * lanes) write_columns_back<2>(b, j);
@@ -168,7 +169,7 @@ void write_back(const WriteBack& b, const Sizes& s) {
 }
 
 // w^w = g^w (g^a a + (1 - g^a) c^w); `lost` is to be subtracted from the gradient of all weights.
-void write_weights_back(const AccessBack& b, float lost, const Sizes& s) {
+void write_weights_back(const AccessBack& b, float lost, const MemorySizes& s) {
   const float allocation_gate = *b.interface.allocation_gate, write_gate = *b.interface.write_gate;
   // What is lost is the same for all slots: it cancels in the softmax over every slot.
   const float lost_by_content = s.used_slots ? lost : 0.0f;
@@ -190,7 +191,7 @@ void write_weights_back(const AccessBack& b, float lost, const Sizes& s) {
 }
 
 // What the write key takes from the memory before.
-void write_lookup_back(const AccessBack& b, const Sizes& s) {
+void write_lookup_back(const AccessBack& b, const MemorySizes& s) {
   const float *d = b.scratch.d_write_content, *pull = b.scratch.pull;
   for (int k = 0; k < s.word; ++k) {
     const float key = b.interface.write_key[k];
@@ -203,7 +204,7 @@ void write_lookup_back(const AccessBack& b, const Sizes& s) {
 }
 
 // From the gradient of the read vectors to that of the write weights, and of everything in between.
-void access_back_to_write(const AccessBack& b, const Sizes& s) {
+void access_back_to_write(const AccessBack& b, const MemorySizes& s) {
   const Interface &x = b.interface, &d = b.d_interface;
   const MemoryState &old = b.old, &now = b.now;
   const AccessBackScratch& c = b.scratch;
@@ -230,13 +231,13 @@ void access_back_to_write(const AccessBack& b, const Sizes& s) {
 
 // Takes the gradient of the read vectors, fills that of the interface vector, and moves the carried
 // gradients one step back.
-void access_back(const AccessBack& b, const Sizes& s) {
+void access_back(const AccessBack& b, const MemorySizes& s) {
   const Interface &x = b.interface, &d = b.d_interface;
   const MemoryState &old = b.old, &now = b.now;
   const AccessBackScratch& c = b.scratch;
   fetch(b.next.link, b.next.link_size);
   // The link after the write is cheaper to make than to fetch.
-  link_after_write({b.link, b.old_link, now.write_weights, old.precedence}, 0, s.slots, s);
+  link_after_write({b.link, b.old_link, now.write_weights, old.precedence}, 0, s.visited, s);
   access_back_to_write(b, s);
   fetch(b.next.now, b.next.state_size);
   fetch(b.next.carried, b.next.carried_size);

@@ -7,6 +7,7 @@
 #include <cstddef>
 
 #include "kernel.h"
+#include "shape.h"
 #include "simd.h"
 
 namespace cdnc {
@@ -15,6 +16,7 @@ namespace {
 constexpr int tile_rows = 6;
 constexpr int panel = panel_vectors * lanes;
 static_assert(panel_vectors == 2, "the tiles below have one or two vectors of columns");
+static_assert(lanes <= floats_per_line, "`collect` reads up to a vector after its buffers");
 
 // The left factor, read by rows: its element (row, k).
 struct Rows {

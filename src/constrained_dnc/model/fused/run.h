@@ -19,7 +19,7 @@ struct Run {
   const Group& group;
   const Shape& s;
   const Layout layout;
-  const Sizes sizes;
+  const MemorySizes sizes;
   const InterfaceParts parts;
   const int b, X, Y, H, RW, K, G;  // samples, inputs, outputs, hidden, reads, control, gates
   const int control_row, gates_row, hidden_row;

@@ -1,13 +1,13 @@
 // The sizes of a run, and its parameters and interface vector.
 #pragma once
 
-#include <cstddef>
-
 // This header is compiled for several instruction sets: inlined always, so that the linker never
 // merges the copies.
 #define CDNC_INLINE inline __attribute__((always_inline))
 
 namespace cdnc {
+
+constexpr int floats_per_line = 16;  // of the cache; no instruction set has wider vectors
 
 enum class Controller { lstm, peephole, feed_forward };
 
@@ -17,9 +17,9 @@ enum Parameter {
   interface_weight, interface_bias, output_weight, readout_weight, output_bias, parameter_count
 };
 
-// Slots that one write can touch for the first time: allocation brushes the free slots after the
-// first with 1e-6, 1e-12 and so on, until there is no smaller float.
-constexpr int brushed = 8;
+// Slots that one write can touch for the first time: allocation gives the free slots after the first
+// the weights 1e-6, 1e-12 and so on, until there is no smaller float.
+constexpr int touched_per_write = 8;
 
 struct Shape {
   int steps, batch, inputs, outputs, hidden, slots, word, heads;
@@ -44,17 +44,23 @@ struct Shape {
   CDNC_INLINE int room() const {
     long most = slots;
     if (start && long(start) + steps < most) most = long(start) + steps;
-    if (used_slots && !keep && long(brushed) * steps < most) most = long(brushed) * steps;
+    if (used_slots && !keep && long(touched_per_write) * steps < most)
+      most = long(touched_per_write) * steps;
     return int(most);
   }
   CDNC_INLINE int links() const { return keep ? (steps - 1) / segment : 0; }
 };
 
-CDNC_INLINE int round_up(int size, int step) { return (size + step - 1) / step * step; }
+template <class Int>
+CDNC_INLINE Int round_up(Int size, int step) {
+  return (size + step - 1) / step * step;
+}
 
 // Floats from row to row of what products read and write: whole vectors, and an odd number of cache
 // lines, so that the rows do not fall into the same places of the cache.
-CDNC_INLINE int stride(int columns) { return ((columns + 15) / 16 | 1) * 16; }
+CDNC_INLINE int stride(int columns) {
+  return (round_up(columns, floats_per_line) / floats_per_line | 1) * floats_per_line;
+}
 
 // Where the parts of the interface vector start, in their order.
 struct InterfaceParts {

@@ -136,10 +136,10 @@ inline float largest(Vec x) { return fold(x, [](Vec a, Vec b) { return a > b ? a
 inline Vec exponential(Vec x) {
   const Vec low = fill(-87.33654f), high = fill(88.37626f);
   Vec bounded = smaller(larger(x, low), high);
-  Vec shifted = bounded * 1.44269504f + 12582912.0f;  // rounds to a whole number in the low bits
-  Vec whole = shifted - 12582912.0f;
-  Vec rest = bounded - whole * 0.693359375f;
-  rest = rest + whole * 2.12194440e-4f;
+  Vec shifted = bounded * 1.44269504f + 12582912.0f;  // rounds to an integer in the low bits
+  Vec rounded = shifted - 12582912.0f;
+  Vec rest = bounded - rounded * 0.693359375f;
+  rest = rest + rounded * 2.12194440e-4f;
   Vec p = rest * 1.9875691500e-4f + 1.3981999507e-3f;
   p = p * rest + 8.3334519073e-3f;
   p = p * rest + 4.1665795894e-2f;

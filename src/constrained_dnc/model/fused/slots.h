@@ -7,35 +7,36 @@
 #include <cstddef>
 
 #include "layout.h"
+#include "shape.h"
 #include "simd.h"
 
 namespace cdnc {
 namespace {
 
-struct Sizes : Padded {
-  int slots, span;      // that are visited; the same, padded
+struct MemorySizes : Padded {
+  int visited, span;    // slots; the same, padded
   int limit;            // of a memory that grows
   float free_capacity;  // the same
   bool used_slots;      // look-up over used slots
   Mask last;            // the slots of the last vector that exist
-  Mask behind[lanes];   // the lanes after each lane
+  Mask after[lanes];    // the lanes after each lane
   Mask others[lanes];   // all lanes but one
-  explicit Sizes(const Shape& s)
+  explicit MemorySizes(const Shape& s)
       : Padded(s, lanes), limit(s.slots),
         free_capacity(s.start ? s.free_capacity : -__builtin_inff()), used_slots(s.used_slots) {
     resize(s.slots < row ? s.slots : row);
     for (int k = 0; k < lanes; ++k) {
-      behind[k] = ~first_lanes(k + 1);
-      others[k] = first_lanes(k) | behind[k];
+      after[k] = ~first_lanes(k + 1);
+      others[k] = first_lanes(k) | after[k];
     }
   }
   void resize(int count) {
-    slots = count, span = round_up(count, lanes);
+    visited = count, span = round_up(count, lanes);
     last = first_lanes(count - (span - lanes));
   }
 };
 
-inline void clear(float* row, const Sizes& s) {
+inline void clear(float* row, const MemorySizes& s) {
   for (int j = 0; j < s.row; j += lanes) store(row + j, Vec{});
 }
 
@@ -57,7 +58,7 @@ struct Scalars {
   int stride, heads;
 };
 
-// out[i] = sum_j matrix[i, j] vector[j] for a whole number of vectors of rows.
+// out[i] = sum_j matrix[i, j] vector[j]; the number of rows is a multiple of `lanes`.
 inline void multiply(float* out, Matrix m, const float* vector) {
   for (int i = 0; i < m.rows; i += lanes) {
     const float* first = m.x + size_t(i) * m.row;

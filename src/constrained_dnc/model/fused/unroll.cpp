@@ -6,6 +6,7 @@
 #include "dnc.h"
 #include "dnc_back.h"
 #include "kernel.h"
+#include "layout.h"
 #include "run.h"
 #include "simd.h"
 

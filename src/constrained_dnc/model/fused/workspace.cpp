@@ -9,6 +9,10 @@
 #include <thread>
 #include <vector>
 
+#include "kernel.h"
+#include "layout.h"
+#include "shape.h"
+
 #if defined(__SSE2__)
 #include <xmmintrin.h>
 #endif
@@ -60,17 +64,17 @@ std::vector<ParameterShape> parameter_shapes(const Shape& s) {
 void Block::Free::operator()(void* memory) const { std::free(memory); }
 
 float* Block::reserve(size_t floats) {
-  constexpr size_t huge = size_t(1) << 21;
+  constexpr int huge = 1 << 21;
   size_t bytes = floats * sizeof(float);
   if (bytes > bytes_) {
-    bytes = (bytes + huge - 1) / huge * huge;
+    bytes = round_up(bytes, huge);
     memory_.reset();
     bytes_ = 0;
     memory_.reset(std::aligned_alloc(huge, bytes));
     if (!memory_) throw std::bad_alloc();
     bytes_ = bytes;
 #if defined(__linux__)
-    madvise(memory_.get(), bytes, MADV_HUGEPAGE);  // fewer page walks; only a wish
+    madvise(memory_.get(), bytes, MADV_HUGEPAGE);  // fewer page walks; only a hint
 #endif
   }
 #if defined(__SANITIZE_ADDRESS__)
@@ -81,14 +85,12 @@ float* Block::reserve(size_t floats) {
 
 namespace {
 
-// Hands out consecutive aligned buffers; with base null it only counts. Under the address sanitizer
-// a buffer starts as not-a-numbers and a gap that nothing may touch follows it.
-struct Cut {
-  float* base;
-  size_t used = 0;
+// Hands out buffers that start with a cache line. Under the address sanitizer a buffer starts as
+// not-a-numbers and a gap that nothing may touch follows it.
+struct AlignedStack : Stack {
+  explicit AlignedStack(float* at) : Stack{at} {}
   float* operator()(size_t floats) {
-    float* at = base ? base + used : nullptr;
-    used += (floats + 15) / 16 * 16;
+    float* at = Stack::operator()(round_up(floats, floats_per_line));
 #if defined(__SANITIZE_ADDRESS__)
     used += 64;
     if (at) {
@@ -100,40 +102,38 @@ struct Cut {
   }
 };
 
-constexpr int vector = 16;  // floats of the widest instruction set
-
-Group cut_group(Cut& cut, const Shape& s, const Layout& layout, int samples) {
+Group lay_out_group(AlignedStack& take, const Shape& s, const Layout& layout, int samples) {
   const size_t b = samples, steps = s.keep ? s.steps : 1, states = s.keep ? s.steps + 1 : 2;
   Group g{};
-  g.control = cut(states * b * stride(s.control()) + vector);  // see `collect`
-  g.gates = cut(steps * b * stride(s.gates()) + vector);
-  g.carry = cut(states * b * s.hidden);
-  g.cell = cut(steps * b * s.hidden);
-  g.squashed = cut(steps * b * s.hidden);
-  g.hidden = cut(steps * b * stride(s.hidden));
-  g.interface = cut(steps * b * InterfaceParts(s).row);
-  g.output = cut(steps * b * s.outputs);
-  if (s.resizes()) g.extents = reinterpret_cast<Extent*>(cut(b * sizeof(Extent) / sizeof(float)));
-  g.memory_states = cut(states * b * layout.memory_state);
-  g.kept_links = cut(s.links() * b * layout.link);
+  g.control = take(states * b * stride(s.control()) + floats_per_line);  // see `collect`
+  g.gates = take(steps * b * stride(s.gates()) + floats_per_line);
+  g.carry = take(states * b * s.hidden);
+  g.cell = take(steps * b * s.hidden);
+  g.squashed = take(steps * b * s.hidden);
+  g.hidden = take(steps * b * stride(s.hidden));
+  g.interface = take(steps * b * InterfaceParts(s).row);
+  g.output = take(steps * b * s.outputs);
+  if (s.resizes()) g.extents = reinterpret_cast<Extent*>(take(b * sizeof(Extent) / sizeof(float)));
+  g.memory_states = take(states * b * layout.memory_state);
+  g.kept_links = take(s.links() * b * layout.link);
   return g;
 }
 
-Scratch cut_scratch(Cut& cut, const Shape& s, const Layout& layout, int samples) {
+Scratch lay_out_scratch(AlignedStack& take, const Shape& s, const Layout& layout, int samples) {
   Scratch c{};
-  c.access = cut(layout.scratch);
+  c.access = take(layout.scratch);
   if (!s.keep) return c;
   const size_t b = samples, rows = b * s.steps;
-  c.d_output = cut(rows * s.outputs);
-  c.d_hidden = cut(rows * s.hidden);
-  c.d_reads = cut(rows * s.reads());
-  c.d_gates = s.recurrent() ? nullptr : cut(rows * stride(s.gates()));  // else in place
-  c.d_interface = cut(rows * InterfaceParts(s).row);
-  c.d_control = cut(b * (s.reads() + s.state()));
-  c.d_cell = cut(b * s.hidden);
-  c.carried = cut(b * layout.carried);
-  c.link = cut(layout.link);
-  c.links = cut(b * s.segment * layout.link);
+  c.d_output = take(rows * s.outputs);
+  c.d_hidden = take(rows * s.hidden);
+  c.d_reads = take(rows * s.reads());
+  c.d_gates = s.recurrent() ? nullptr : take(rows * stride(s.gates()));  // else in place
+  c.d_interface = take(rows * InterfaceParts(s).row);
+  c.d_control = take(b * (s.reads() + s.state()));
+  c.d_cell = take(b * s.hidden);
+  c.carried = take(b * layout.carried);
+  c.link = take(layout.link);
+  c.links = take(b * s.segment * layout.link);
   return c;
 }
 
@@ -169,11 +169,11 @@ void Workspace::plan_share(Share& share) {
   const Layout layout(s, level_.lanes);
   const int count = (share.samples + group_size(s, layout) - 1) / group_size(s, layout);
   const int most = (share.samples + count - 1) / count;
-  auto cut_all = [&](float* base) {
-    Cut cut{base};
-    share.scratch = cut_scratch(cut, s, layout, most);
+  auto lay_out_all = [&](float* base) {
+    AlignedStack take(base);
+    share.scratch = lay_out_scratch(take, s, layout, most);
     // The links of the forward and their gradient are never needed together.
-    float* links = cut(size_t(most) * layout.link);
+    float* links = take(size_t(most) * layout.link);
     share.scratch.d_link = links;
     share.groups.clear();
     Group group{};
@@ -181,16 +181,16 @@ void Workspace::plan_share(Share& share) {
       const long samples = share.samples;
       const int first = samples * k / count, next = samples * (k + 1) / count;
       // Without `keep`, one after the other in the same buffers.
-      if (s.keep || k == 0) group = cut_group(cut, s, layout, s.keep ? next - first : most);
+      if (s.keep || k == 0) group = lay_out_group(take, s, layout, s.keep ? next - first : most);
       group.first = share.first + first;
       group.samples = next - first;
       group.link = links;
       share.groups.push_back(group);
     }
-    return cut.used;
+    return take.used;
   };
-  const size_t floats = cut_all(nullptr);
-  cut_all(share.block.reserve(floats));
+  const size_t floats = lay_out_all(nullptr);
+  lay_out_all(share.block.reserve(floats));
 }
 
 // The weight, or its transpose. What fills up the last panel is not set.
@@ -298,7 +298,7 @@ void Workspace::backward(const float* output_cotangents, const float* cell_cotan
         at += shape.size();
       }
     }
-      for (const Group& group : share.groups) {
+    for (const Group& group : share.groups) {
       if (job.shape.recurrent()) job.scratch.d_gates = group.gates;
       level_.backward(job, group);
     }

@@ -3,10 +3,11 @@
 
 #include <cstddef>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "kernel.h"
+#include "layout.h"
+#include "shape.h"
 
 namespace cdnc {
 
