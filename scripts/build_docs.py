@@ -87,17 +87,17 @@ def _tree(names: Iterable[str], title: str = "") -> str:
 
 
 def _write_reference(folder: Path) -> None:
-    """A page of the names of `import constrained_dnc`, and one per room of the package."""
+    """A page of the names of `import constrained_dnc`, and one per part of the package."""
     modules: dict[str, list[str]] = {}
     for path in sorted(SOURCE.rglob("*.py")):
         parts = path.relative_to(SOURCE).with_suffix("").parts
         names = [part for part in parts if part != "__init__"]
         if names and names[0] not in UNDOCUMENTED:
             modules.setdefault(names[0], []).append(".".join([PACKAGE, *names]))
-    for room, names in modules.items():
-        title = f"{PACKAGE}.{room}"
+    for part, names in modules.items():
+        title = f"{PACKAGE}.{part}"
         sections = "\n".join(_section(name, name != title) for name in names)
-        _write(folder / f"{room}.rst", sections)
+        _write(folder / f"{part}.rst", sections)
     offered = [f"{home}.{name}" for home, names in HOMES.items() for name in names.split()]
     lines = [
         _heading("Reference", "="),
@@ -105,7 +105,7 @@ def _write_reference(folder: Path) -> None:
         ".. autosummary::\n",
         *(f"   ~{PACKAGE}.{name}" for name in offered),
         "\n.. toctree::\n",
-        *(f"   {room}" for room in modules),
+        *(f"   {part}" for part in modules),
     ]
     _write(folder / "index.rst", "\n".join(lines) + "\n")
 

@@ -22,7 +22,7 @@ MANY_MAPPINGS = 20_000
 
 @pytest.fixture(autouse=True, scope="module")
 def few_compiled_programs() -> Iterator[None]:
-    """Every compiled program takes a few mappings of memory: let go of them now and then."""
+    """Every compiled program takes a few mappings of memory: release them now and then."""
     yield
     mappings = Path("/proc/self/maps")
     if mappings.exists() and mappings.read_bytes().count(b"\n") > MANY_MAPPINGS:

@@ -29,7 +29,7 @@ def start(study: Path, *options: str) -> subprocess.Popen:
 
 
 def finish(process: subprocess.Popen, timeout: float = PATIENCE) -> tuple[int, str, str]:
-    """Exit code, results and what was told on the way: no complaint of a library among it."""
+    """Exit code, results and what was reported on the way: no complaint of a library among it."""
     output, told = process.communicate(timeout=timeout)
     assert not re.search(
         "Traceback|Error:|Warning|distributed", told.replace("OSError: no data", "")
@@ -67,5 +67,5 @@ def iterations_done(study: Path) -> int:
 
 
 def owners(study: Path) -> set[int]:
-    """The processes that have runs in hand, or had them last."""
+    """The processes that are working on runs, or worked on them last."""
     return {int(path.read_text().split()[1]) for path in study.glob("locks/*") if path.read_text()}

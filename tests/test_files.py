@@ -135,7 +135,7 @@ def test_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
 
 
 def test_two_writers_at_once_both_write_all_of_theirs(tmp_path, monkeypatch):
-    """The second one writes while the first one brings its file to the disk."""
+    """The second one writes while the first one flushes its file to disk."""
     path, sync, inside = tmp_path / "f", os.fsync, []
 
     def slow(descriptor):

@@ -1,4 +1,4 @@
-"""The rooms of CONTRIBUTING.md hold in the source, and functions and files stay short."""
+"""The layers of CONTRIBUTING.md hold in the source, and functions and files stay short."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ MODULES = {
 MODULES = {name.removesuffix(".__init__"): path for name, path in MODULES.items()}
 
 
-def read_rooms(text: str) -> dict[str, tuple[list[str], list[str]]]:
-    """The parts and the allowed imports of every room, from the table below the title Rooms."""
-    section = text.partition("\n## Rooms\n")[2].partition("\n## ")[0]
+def read_layers(text: str) -> dict[str, tuple[list[str], list[str]]]:
+    """The parts and the allowed imports of every layer, from the table below the title Layers."""
+    section = text.partition("\n## Layers\n")[2].partition("\n## ")[0]
     rows = [line.strip("|").split("|") for line in section.splitlines() if line.startswith("| ")]
     return {
-        room.strip(): (re.findall(r"`([\w./]+)`", parts), re.findall(r"\w+", allowed))
-        for room, _, parts, allowed in rows[1:]
+        layer.strip(): (re.findall(r"`([\w./]+)`", parts), re.findall(r"\w+", allowed))
+        for layer, _, parts, allowed in rows[1:]
     }
 
 
-ROOMS = read_rooms((ROOT / "CONTRIBUTING.md").read_text())
-ROOM_OF_PART = {part: room for room, (parts, _) in ROOMS.items() for part in parts}
+LAYERS = read_layers((ROOT / "CONTRIBUTING.md").read_text())
+LAYER_OF_PART = {part: layer for layer, (parts, _) in LAYERS.items() for part in parts}
 
 
 def part_of(module: str) -> str:
@@ -54,31 +54,31 @@ def imports(source: str, known: set[str]) -> Iterator[str]:
 GRAPH = {name: set(imports(path.read_text(), {*MODULES})) for name, path in MODULES.items()}
 
 
-def test_every_module_has_one_room():
-    assert {part_of(module) for module in MODULES} == ROOM_OF_PART.keys()
-    assert sum(len(parts) for parts, _ in ROOMS.values()) == len(ROOM_OF_PART)
+def test_every_module_has_one_layer():
+    assert {part_of(module) for module in MODULES} == LAYER_OF_PART.keys()
+    assert sum(len(parts) for parts, _ in LAYERS.values()) == len(LAYER_OF_PART)
 
 
-def test_rooms_import_only_from_rooms_above_them_in_the_table():
+def test_layers_import_only_from_layers_above_them_in_the_table():
     above: list[str] = []
-    for room, (_, allowed) in ROOMS.items():
-        assert set(allowed) <= {*above, "all"}, room
-        above.append(room)
+    for layer, (_, allowed) in LAYERS.items():
+        assert set(allowed) <= {*above, "all"}, layer
+        above.append(layer)
 
 
-def test_every_import_follows_an_arrow_and_every_arrow_an_import():
-    used: dict[str, set[str]] = {room: set() for room in ROOMS}
+def test_every_import_is_allowed_and_every_allowance_needed():
+    used: dict[str, set[str]] = {layer: set() for layer in LAYERS}
     against = []
     for module, found in GRAPH.items():
-        room = ROOM_OF_PART[part_of(module)]
+        layer = LAYER_OF_PART[part_of(module)]
         for other in found:
-            target = ROOM_OF_PART[part_of(other)]
-            used[room].add(target)
-            if target != room and not {target, "all"} & {*ROOMS[room][1]}:
-                against.append(f"{module} ({room}) imports {other} ({target})")
+            target = LAYER_OF_PART[part_of(other)]
+            used[layer].add(target)
+            if target != layer and not {target, "all"} & {*LAYERS[layer][1]}:
+                against.append(f"{module} ({layer}) imports {other} ({target})")
     assert against == []
-    for room, (_, allowed) in ROOMS.items():
-        assert {*allowed} - {"all"} <= used[room], f"{room} has arrows that no import needs"
+    for layer, (_, allowed) in LAYERS.items():
+        assert {*allowed} - {"all"} <= used[layer], f"{layer} may import what no module of it does"
 
 
 def cycle_in(graph: dict[str, set[str]]) -> list[str]:

@@ -2,8 +2,8 @@
 
 The floor is the matrix products of an iteration alone, through the BLAS of SciPy.
 Comparisons hold within one run of `measure`, since machines are shared and noisy: contestants
-take turns, and medians are compared. Noise only adds time, so the fastest run is told too. On one
-core the time is the processor's, on all of them the clock's.
+take turns, and medians are compared. Noise only adds time, so the fastest run is reported too.
+On one core the time is the processor's, on all of them the clock's.
 """
 
 from __future__ import annotations

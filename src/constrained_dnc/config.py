@@ -29,7 +29,7 @@ from constrained_dnc.plugins import absolute
 from constrained_dnc.tasks.registry import BUILT_IN, require_task_name, task_names
 
 BELOW_ONE = 0.9999999
-"""float32 takes what is closer to 1 for 1."""
+"""float32 rounds anything above this to 1."""
 LONGEST = 1_000_000
 """Input length; a list of lengths is not made longer by mistake than memory allows."""
 
@@ -340,7 +340,7 @@ def make_config(
 
 
 def located(config: Config) -> Config:
-    """The config with absolute paths to files of one's own, so that it holds in any folder."""
+    """The config with absolute paths to your own files, so that it is valid in any folder."""
     controller = absolute(config.approach.controller)
     approach = dataclasses.replace(config.approach, controller=controller)
     return dataclasses.replace(config, task=absolute(config.task), approach=approach)

@@ -34,7 +34,7 @@ class BadSetting(Exception):
 def _shortened(text: str) -> str:
     """Its ends, if it is too long for a sentence."""
     left = len(text) - LONGEST_VALUE
-    return text if left <= 0 else f"{text[:160]}... ({left} more letters) ...{text[-40:]}"
+    return text if left <= 0 else f"{text[:160]}... ({left} more characters) ...{text[-40:]}"
 
 
 def one_of(names: Iterable[str]) -> str:
@@ -63,7 +63,7 @@ def printable(text: str) -> str:
     >>> printable("so\\x1b[31mrt")
     'so?[31mrt'
     """
-    return "".join(letter if letter.isprintable() or letter == "\n" else "?" for letter in text)
+    return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
 
 
 def require_name(setting: str, value: object) -> None:

@@ -1,4 +1,4 @@
-"""Files that survive a kill, a full disk and a stranger: atomic, checksummed, never executed."""
+"""Files that survive kills, full disks and untrusted data: atomic, checksummed, never executed."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def remove_unfinished(folder: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Bring the names in a folder to the disk."""
+    """Flush the names in a folder to disk."""
     if os.name == "nt":
         return  # it opens no folders
     descriptor = os.open(folder, os.O_RDONLY)
@@ -239,7 +239,7 @@ def _checksum(tensors: Tensors, about: Any) -> str:
 
 @contextmanager
 def locked(path: Path, *, wait: bool = False) -> Iterator[None]:
-    """Hold a lock while inside; the system lets go of it when the process dies."""
+    """Hold a lock while inside; the system releases it when the process dies."""
     if NO_LOCKS:
         raise RunProblem(NO_LOCKS)
     try:

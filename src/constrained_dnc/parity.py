@@ -85,7 +85,7 @@ def load_vectors(path: Path) -> dict[str, npt.NDArray[np.float64]]:
     names += [f"{kind}_{name}" for kind in ("param", "grad") for name in _parameter_names()]
     try:
         vectors = _read_arrays(path, names)
-    except Exception as error:  # a stranger's file can break its readers in any way
+    except Exception as error:  # an untrusted file can break its readers in any way
         reason = str(error).partition("\n")[0] or type(error).__name__
         accepted = f"a readable .npz file of plain arrays ({reason})"
         raise BadSetting("FILE", str(path), accepted) from error

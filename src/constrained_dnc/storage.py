@@ -1,4 +1,4 @@
-"""Tables and arrays on disk: whatever is wrong with a file is said when it is read."""
+"""Tables and arrays on disk: whatever is wrong with a file is reported when it is read."""
 
 from __future__ import annotations
 

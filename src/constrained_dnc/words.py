@@ -1,4 +1,4 @@
-"""Choices that several rooms speak of, each spelt out here and nowhere else."""
+"""Choices that several layers use, each spelt out here and nowhere else."""
 
 from __future__ import annotations
 

@@ -64,7 +64,9 @@ def test_runs_still_in_hand_and_missing_workers_are_told(tmp_path, capsys):
     with locked(plan.lock(plan.configs[0])):
         _tell_estimate(plan, plan.to_do(), 0)
     waiting, no_workers = capsys.readouterr().err.splitlines()
-    assert waiting.startswith("waiting for runs that an earlier sweep still has in hand: process ")
+    assert waiting.startswith(
+        "waiting for runs that an earlier sweep is still working on: process "
+    )
     assert waiting.count(f"process {os.getpid()} on ") == 1
     assert no_workers == "the scheduler has no workers yet; runs start as they come"
 

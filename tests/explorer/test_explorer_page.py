@@ -247,7 +247,7 @@ def test_a_problem_that_no_address_can_hold(browser, address, runs):
     browser.look(address, model=runs["compr+reg"], problem=PROBLEM, memory="9")
     for count, sentence in (
         (40_000, "length of the problem is 40000; accepted: at most 250"),
-        (60_000, "The problem has 120000 letters; accepted: at most 100000."),
+        (60_000, "The problem has 120000 characters; accepted: at most 100000."),
     ):
         browser.run("$('problem').value = '1 '.repeat(arguments[0])", count)
         browser.driver.find_element(By.CSS_SELECTOR, "#ask .primary").click()

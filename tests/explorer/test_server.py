@@ -66,7 +66,7 @@ def test_no_file_is_opened_that_the_browser_names(address, runs, tmp_path):
         ("draw", {"length": "3", "seed": "9" * 5000}, "; accepted: an integer"),
         ("attempt", {"problem": ""}, "problem is ''; accepted: numerals"),
         ("attempt", {"problem": "1 " * 50_000}, "length of the problem is 50000; accepted: at"),
-        ("attempt", {"problem": "x" * 100_000}, "(99802 more letters)"),
+        ("attempt", {"problem": "x" * 100_000}, "(99802 more characters)"),
         ("states", {"problem": "1 x"}, "problem is '1 x'; accepted: numerals"),
         ("data", {"problem": "1 x"}, "problem is '1 x'; accepted: numerals"),
         ("data", {"problem": "1 2", "step": "99"}, "step is 99; accepted: an integer from 1"),

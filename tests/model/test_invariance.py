@@ -40,7 +40,7 @@ def values_and_gradients(model, inputs, memory_size):
 
 @pytest.mark.parametrize("approach", USED)
 def test_in_float64_while_a_slot_is_untouched(approach):
-    """A write brushes some fifty slots before its weights are 0 in float64, so N is large.
+    """A write touches some fifty slots before its weights are 0 in float64, so N is large.
 
     170 slots are sorted and 90 are compared, so this is no accident of the order of sums.
     """
@@ -66,7 +66,7 @@ def most_used(write_weights) -> np.ndarray:
 @compiled
 @pytest.mark.parametrize("approach", USED)
 def test_in_float32_while_a_slot_is_free(approach):
-    """All slots are touched, but one is only brushed: with more slots another one is."""
+    """All slots are touched, but one has almost no usage: with more slots another one has."""
     kernel, checked = fused.FusedUnroll(), 0
     for seed in range(30):
         model = small_dnc(approach, SIZES, SCALES[seed % 3], seed)

@@ -127,7 +127,7 @@ def test_the_death_of_a_worker_is_not_blamed_on_runs_that_waited_there(plan, mon
     submit, numbers = client.submit, iter(range(100))
 
     def submit_and_begin(*arguments, **options):
-        if bad.run_id in options["key"]:  # another process takes it in hand every time
+        if bad.run_id in options["key"]:  # another process works on it every time
             plan.lock(bad).parent.mkdir(exist_ok=True)
             deaths.append(lambda: plan.lock(bad).write_text(f"process {next(numbers)} on here"))
         return submit(*arguments, **options)

@@ -1,4 +1,4 @@
-"""Approaches of one's own in a study."""
+"""Approaches of your own in a study."""
 
 from dataclasses import replace
 

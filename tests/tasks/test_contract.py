@@ -1,4 +1,4 @@
-"""The contract finds what is wrong with a task of one's own."""
+"""The contract finds what is wrong with a task of your own."""
 
 import subprocess
 import sys

@@ -495,7 +495,7 @@ def test_files_that_may_not_grow(finished, tmp_path):
 
 @pytest.mark.parametrize("call", ["write", "fsync"])
 def test_a_disk_with_errors(finished, tmp_path, monkeypatch, call):
-    """In the lines of the metrics, or when they are brought to the disk."""
+    """In the lines of the metrics, or when they are flushed to disk."""
     broken = []
 
     def fail(*arguments):

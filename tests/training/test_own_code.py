@@ -1,4 +1,4 @@
-"""Runs with a task or controller of one's own: found from anywhere, executed only when trusted."""
+"""Runs with a task or controller of your own: found from anywhere, executed only when trusted."""
 
 import json
 import os
@@ -127,7 +127,7 @@ def test_an_own_run_keeps_where_its_code_is_and_what_it_was(folder, trained):
 
 
 def test_built_in_ones_keep_their_names_and_files(tmp_path):
-    """Also those that were stored before there was code of one's own to keep."""
+    """Also those that were stored before there was code of your own to keep."""
     config = make_config("sort", "compr+reg", seed=3)
     assert located(config) == config
     assert config.run_id == "182319a75a0bed87"

@@ -43,7 +43,7 @@ EXAMPLES = """examples:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; a value that is not accepted costs one sentence and exit code 2."""
+    """Run one command; a value that is not accepted gives a one-sentence error and exit code 2."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     if arguments[:1] == ["help"] and arguments[1:]:  # `cdnc help train`
         arguments = [arguments[1], "--help"]

@@ -127,7 +127,7 @@ def _tell_estimate(plan: Plan, to_do: list[Config], workers: int) -> None:
     held = [plan.lock(config) for config in to_do if is_locked(plan.lock(config))]
     if held:
         owners = ", ".join(sorted({lock.read_text().strip() for lock in held}))
-        tell(f"waiting for runs that an earlier sweep still has in hand: {owners}")
+        tell(f"waiting for runs that an earlier sweep is still working on: {owners}")
     if not workers:
         tell("the scheduler has no workers yet; runs start as they come")
         return

@@ -59,9 +59,9 @@ def evaluate(
 
     Lengths and batches are those of the run's config unless given: one list for the memory size
     of training, another for all others, "growing" among them: a memory that grows with the input,
-    measured up to the first unseen length with less than half of the entries right. Every memory
-    size has a Parquet file in the run directory unless `store` is off.
-    `progress` is told the steps done, the steps in all and the row in work.
+    measured up to the first length beyond training with less than half of the entries right.
+    Every memory size has a Parquet file in the run directory unless `store` is off.
+    `progress` gets the steps done, the steps in all and the current row.
     """
     run = run if isinstance(run, Run) else load_run(run)
     plan = make_plan(run, lengths, memory_sizes, batches)

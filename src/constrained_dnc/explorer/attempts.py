@@ -140,7 +140,7 @@ def state_paths(
 
 
 def arrays(found: Attempt) -> dict[str, Any]:
-    """Everything shown, by name, for a file of one's own; time is the first axis."""
+    """Everything shown, by name, for a file of your own; time is the first axis."""
     inside = found.internals
     parts: dict[str, Any] = {
         "outputs": found.outputs,

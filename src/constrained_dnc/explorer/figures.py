@@ -411,7 +411,7 @@ def _matrix_figure(
 
 
 def _range(values: Values) -> list[float]:
-    """All values, with some air."""
+    """All values, with a margin."""
     low, high = float(values.min()), float(values.max())
-    air = 0.06 * (high - low) or 1.0
-    return [low - air, high + air]
+    margin = 0.06 * (high - low) or 1.0
+    return [low - margin, high + margin]

@@ -2,7 +2,7 @@
 // What a person does: choose, type, draw, scrub, play, save, share; and what the page asks its server.
 
 const POLL = 5000; // milliseconds between two looks at a run that is still training
-const MOST_LETTERS = 100000; // of a problem: it travels in an address
+const MOST_CHARACTERS = 100000; // of a problem: it travels in an address
 
 function query(view) {
   return new URLSearchParams({model: view.model.name, problem: view.problem, memory: view.memory_size});
@@ -27,7 +27,7 @@ function complain(error) {
   $("error").hidden = !error;
 }
 
-// Says what was refused. The form goes back to what is shown, but for the text: that is to be mended.
+// Says what was refused. The form goes back to what is shown, but for the text, which is to be corrected.
 function refuse(error) {
   complain(error);
   if (!views.length) return;
@@ -46,7 +46,7 @@ async function load() {
   const mine = ++asking, {model, compare, problem, memory} = state;
   $("views").setAttribute("aria-busy", "true");
   try {
-    if (problem.length > MOST_LETTERS) throw new Error(`The problem has ${problem.length} letters; accepted: at most ${MOST_LETTERS}.`);
+    if (problem.length > MOST_CHARACTERS) throw new Error(`The problem has ${problem.length} characters; accepted: at most ${MOST_CHARACTERS}.`);
     const found = await Promise.all([model, compare].filter(Boolean).map(name =>
       ask("attempt", new URLSearchParams({model: name, problem, memory}))));
     if (mine !== asking) return; // a later question has overtaken this one
@@ -299,13 +299,13 @@ async function begin() {
   listen();
   setTimeout(poll, POLL);
   const wanted = usable.some(({name}) => name === state.model);
-  const stranger = wanted ? "" : state.model;
+  const unknownModel = wanted ? "" : state.model;
   if (!wanted) Object.assign(state, FRESH, {model: usable[0].name});
   fillForm();
   if (state.problem) await load();
   else await drawProblem(model(state.model).training_lengths[1], 0);
   if (!views.length) await startAfresh();
-  if (stranger) complain(unknown(stranger));
+  if (unknownModel) complain(unknown(unknownModel));
 }
 
 // After a link to what is refused: something to look at all the same.

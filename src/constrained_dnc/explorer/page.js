@@ -147,8 +147,8 @@ function setFigure(panel, figure) {
   panel.figure = figure;
   if (!figure || !figure.layout.showlegend) return;
   panel.legend = {showlegend: true, margin: figure.layout.margin, height: figure.layout.height};
-  const air = figure.layout.margin.t - template().layout.margin.t;
-  figure.layout = {...figure.layout, showlegend: false, margin: {}, height: figure.layout.height - air};
+  const spare = figure.layout.margin.t - template().layout.margin.t;
+  figure.layout = {...figure.layout, showlegend: false, margin: {}, height: figure.layout.height - spare};
   const keys = figure.data.filter(trace => trace.name && trace.showlegend !== false).map(trace => {
     const {color, dash} = trace.line || trace.marker, sample = element("i");
     sample.style.borderTop = trace.type === "bar" ? `.8em solid ${color}` : `3px ${dash && dash !== "solid" ? "dashed" : "solid"} ${color}`;
@@ -248,7 +248,7 @@ function placeMarks(panel) {
   }
 }
 
-// One stop of the tab key for all entries; the arrows go on from there.
+// One stop of the tab key for all entries; the arrows continue from there.
 function showEntry({entryButtons}, now) {
   const at = entryButtons[now] ? now : 0, walking = entryButtons.includes(document.activeElement);
   entryButtons.forEach((button, place) => {

@@ -28,7 +28,7 @@ LEFT, RIGHT, TOP, BOTTOM = 84, 14, 8, 34
 def template(
     ink: str, faint: str, card: str, cell: str, weak: tuple[str, str]
 ) -> go.layout.Template:
-    """Colours and manners; `weak` are the tones beside zero on the way to blue and to orange."""
+    """Colours and defaults; `weak` are the tones beside zero on the way to blue and to orange."""
     blue, orange = weak
     axis: dict[str, Any] = {
         "color": ink,

@@ -1,6 +1,6 @@
 """The seam between a DNC and what computes it: training and evaluation know nothing else.
 
-`pure` is jitted JAX: the reference, the path of accelerators and of a controller of one's own.
+`pure` is jitted JAX: the reference, the path of accelerators and of a controller of your own.
 `fused` is C++: the whole unroll and its gradient in one call each, for the built-in controllers
 on a CPU. The loss exists once, in JAX; `fused` takes its gradient with respect to outputs and
 cell states and carries on from there.

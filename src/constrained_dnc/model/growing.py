@@ -36,7 +36,7 @@ class Growing:
 
     @property
     def refusal(self) -> str:
-        """What is said of an input that needs more."""
+        """The error for an input that needs more."""
         return (
             f"an input needs more than {self.limit} slots of a growing memory; "
             "a larger limit is accepted (Growing.limit)"

@@ -101,7 +101,7 @@ def style() -> Iterator[None]:
         "ytick.color": LIGHT["ink"],
     }
     with mpl.rc_context(settings), warnings.catch_warnings():
-        # A name may have letters that the font lacks: a box stands for them.
+        # A name may have characters that the font lacks: a box stands for them.
         warnings.filterwarnings("ignore", r"Glyph \d+ .* missing", UserWarning)
         yield
 

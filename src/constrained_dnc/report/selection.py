@@ -17,7 +17,7 @@ from constrained_dnc.report.wording import listed, rounded, span
 from constrained_dnc.study import Study
 
 DISAGREEMENT = 0.05
-"""Scores at training lengths that differ by more are told."""
+"""Scores at training lengths that differ by more are reported."""
 
 
 def sentence(rule: str, study: Study) -> str:

@@ -7,7 +7,7 @@ analysis/RUN_ID.npz           arrays of the state-space and memory analyses
 analysis/embeddings/HASH.npy  t-SNE, by the hash of the states it belongs to
 attempts/RUN_ID.json          why attempts at a run failed
 failures.json                 the runs that were given up
-locks/RUN_ID                  held by whoever has a run in hand
+locks/RUN_ID                  held by whoever is working on a run
 """
 
 from __future__ import annotations

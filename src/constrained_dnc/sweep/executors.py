@@ -147,7 +147,7 @@ def execute(
 ) -> None:
     """Bring every run of the plan to its end; one that fails three times is given up.
 
-    Files of one's own are used as they are now, whatever becomes of them. Without `to_do`: all
+    Files of your own are used as they are now, whatever becomes of them. Without `to_do`: all
     that the plan has to do.
     """
     names = {name for config in plan.configs for name in config.own_code}
@@ -214,7 +214,7 @@ def _outcome(future: Future) -> Outcome:
 
 
 def _owner(plan: Plan, config: Config) -> str:
-    """Who has, or last had, a run in hand.
+    """Who is working on a run, or worked on it last.
 
     Dask blames the death of a worker also on runs that waited there: their owner is the same.
     """

@@ -114,7 +114,7 @@ class Plan:
         return max((n for n, file in files.items() if _has_all_memories(file)), default=0)
 
     def lock(self, config: Config) -> Path:
-        """Held by whoever has the run in hand."""
+        """Held by whoever is working on the run."""
         return disk.lock_file(self.folder, config.run_id)
 
     def attempts(self, config: Config) -> list[str]:
@@ -243,7 +243,7 @@ def _refuse_changes(
 ) -> None:
     """One study, one set of settings: results of different ones must not meet in a table.
 
-    Tasks, approaches and files of one's own may be added, but not changed.
+    Tasks, approaches and files of your own may be added, but not changed.
     """
     changed = {name: (value, stored.get(name)) for name, value in single.items()}
     for part, values in parts.items():

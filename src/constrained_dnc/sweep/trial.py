@@ -60,7 +60,7 @@ def run_trial(study: str, config_text: str, sources: Mapping[str, bytes] | None 
 
     Everything goes to the study directory, which all workers share. A run that was begun by a
     worker that died is resumed from its last checkpoint. An error comes back as text, as its class
-    may be one of a user's file that only the worker has read. Files of one's own come along as
+    may be one of a user's file that only the worker has read. Files of your own come along as
     `sources`.
     """
     keep_freed_memory()

@@ -1,4 +1,4 @@
-"""What every task promises, checked on samples: for tasks of one's own."""
+"""What every task promises, checked on samples: for tasks of your own."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from constrained_dnc.tasks.numeral import AbstractNumeralTask
 
 
 class Shift(AbstractNumeralTask):
-    """The numerals shifted right by half the length (rounded down), round and round.
+    """The numerals shifted right by half the length (rounded down), circularly.
 
     >>> Shift().solve((2, 4, 2, 1, 3))
     (1, 3, 2, 4, 2)

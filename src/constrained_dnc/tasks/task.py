@@ -1,6 +1,6 @@
 """The interface of all tasks. Public methods check what they are given, then call the hooks.
 
-A task of one's own subclasses `AbstractTask` and fills in the hooks, or, when it turns a sequence
+A task of your own subclasses `AbstractTask` and fills in the hooks, or, when it turns a sequence
 of numerals into another of the same length, `AbstractNumeralTask`, which needs only the rule.
 """
 

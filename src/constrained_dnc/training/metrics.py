@@ -65,7 +65,7 @@ class MetricsFile:
             raise RunProblem(f"{self._path} cannot be written: {reason_of(error)}") from error
 
     def sync(self) -> tuple[int, str]:
-        """Bring all lines to the disk; their number of bytes and their checksum."""
+        """Flush all lines to disk; their number of bytes and their checksum."""
         try:
             os.fsync(self._file.fileno())
             return self._file.seek(0, os.SEEK_END), self._digest.hexdigest()

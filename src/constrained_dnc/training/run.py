@@ -112,7 +112,7 @@ class Run:
         status, about = self.status, newest_values(self.folder)
         if about is None:
             if not self.is_pretrained:
-                logger.warning("%s has no checkpoint: nothing vouches for its status", self.folder)
+                logger.warning("%s has no checkpoint: its status cannot be checked", self.folder)
             return status
         iteration, skipped = about["iteration"], about["skipped_updates"]
         if status.state == "failed":  # it may have come further than its checkpoint
@@ -120,7 +120,8 @@ class Run:
         if status.state in ENDED and status.iteration != iteration:
             raise RunProblem(
                 f"{self.folder / STATUS} is of iteration {status.iteration}, the newest whole "
-                f"checkpoint of iteration {iteration}; `cdnc train` with the same settings mends it"
+                f"checkpoint of iteration {iteration}; `cdnc train` with the same settings "
+                "repairs it"
             )
         return dataclasses.replace(status, iteration=iteration, skipped_updates=skipped)
 
@@ -216,7 +217,7 @@ _FITS: Fields = {  # which values a field of a status can have
 def load_run(folder: str | Path, *, trust_code: bool = False) -> Run:
     """Open a run directory, or a pretrained model by its name, zoo:TASK/APPROACH.
 
-    A run with a task or controller of one's own names a file that would be executed: that needs
+    A run with a task or controller of your own names a file that would be executed: that needs
     `trust_code`.
     """
     run = open_run(folder)
@@ -249,7 +250,7 @@ def open_run(folder: str | Path) -> Run:
 
 
 def changed_sources(run: Run) -> list[str]:
-    """One sentence for every file of one's own that is not what it was when the run began."""
+    """One sentence for every file of your own that is not what it was when the run began."""
     if not run.config.own_code:
         return []
     then = read_json(run.folder / CONFIG).get("sources", {})

@@ -55,7 +55,7 @@ def _end_at_once(number: int, frame: FrameType | None) -> None:
 
 @contextmanager
 def interrupts_end_at_once() -> Iterator[None]:
-    """Let Ctrl-C end the process with one line, also amid imports, which an exception can crash.
+    """Let Ctrl-C end the process with one line, also during imports, which an exception can crash.
 
     Nothing is lost: files are whole at any moment, and a training postpones its signals.
     """
@@ -72,7 +72,7 @@ def interrupts_raise() -> Iterator[None]:
 
 @contextmanager
 def interrupts_wait() -> Iterator[None]:
-    """Keep Ctrl-C waiting, and processes that are started meanwhile deaf to it for good.
+    """Keep Ctrl-C waiting, and let processes that are started meanwhile ignore it.
 
     A terminal sends it to all of them, and each would answer with a traceback of its own.
     """

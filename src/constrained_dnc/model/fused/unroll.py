@@ -20,7 +20,9 @@ _why_missing: str | None = None
 try:
     import constrained_dnc.model.fused._kernel as _kernel  # noqa: PLR0402 (absent or broken?)
 except ModuleNotFoundError:
-    _why_missing = "the kernel was not compiled at installation, for want of a C++17 compiler"
+    _why_missing = (
+        "the kernel was not compiled at installation, because there was no C++17 compiler"
+    )
 except ImportError as error:
     _why_missing = f"the compiled kernel cannot be loaded: {error}"
 
