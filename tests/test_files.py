@@ -225,7 +225,7 @@ def test_an_interrupted_write_leaves_nothing(tmp_path, monkeypatch):
 @pytest.mark.parametrize(("where", "says"), [("file", "File exists"), ("file/in", "Not a dir")])
 def test_a_folder_that_cannot_be_made(tmp_path, where, says):
     (tmp_path / "file").touch()
-    with pytest.raises(RunProblem, match=f"{where} cannot be made: {says}"):
+    with pytest.raises(RunProblem, match=f"{where} cannot be created: {says}"):
         make_folder(tmp_path / where)
     with pytest.raises(BadSetting, match=f"run_dir is .*{where}'; accepted: .*{says}"):
         make_folder(tmp_path / where, "run_dir")

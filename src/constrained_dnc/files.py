@@ -48,8 +48,8 @@ def make_folder(folder: Path, setting: str | None = None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as error:
         if setting is None:
-            raise RunProblem(f"{folder} cannot be made: {reason_of(error)}") from error
-        accepted = f"a folder that can be made ({reason_of(error)})"
+            raise RunProblem(f"{folder} cannot be created: {reason_of(error)}") from error
+        accepted = f"a folder that can be created ({reason_of(error)})"
         raise BadSetting(setting, str(folder), accepted) from error
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal, TypeAlias, get_args
 
 Choice: TypeAlias = Literal["auto", "fused", "pure"]
-"""What computes: C++ where it can, C++, or JAX."""
+"""What computes: C++ where possible, C++, or JAX."""
 CHOICES: tuple[str, ...] = get_args(Choice)
 
 Loss: TypeAlias = Literal["squared error", "cross-entropy"]

@@ -251,7 +251,7 @@ def test_a_folder_of_something_else_and_a_file_are_refused(tmp_path):
     (tmp_path / "thesis.tex").write_text("")
     with pytest.raises(BadSetting, match="a new or empty folder"):
         open_study(tmp_path, SMOKE)
-    with pytest.raises(BadSetting, match="a folder that can be made"):
+    with pytest.raises(BadSetting, match="a folder that can be created"):
         open_study(tmp_path / "thesis.tex", SMOKE)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 

@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if arguments[:1] == ["help"] and arguments[1:]:  # `cdnc help train`
         arguments = [arguments[1], "--help"]
     if sys.stdout is None:
-        return _tell("standard output is closed; /dev/null takes what nobody wants to see", 1)
+        return _tell("standard output is closed; to discard it, redirect it to /dev/null", 1)
     try:
         with interrupts_end_at_once():
             code = _run(*arguments)

@@ -35,7 +35,7 @@ class _Demo:
 
 
 def demo(arguments: list[str]) -> int:
-    """Give a baseline and a constrained model the same problems, ever longer ones."""
+    """Give a baseline and a constrained model the same problems, of increasing length."""
     asked = parse(_Demo, arguments, "cdnc demo", demo.__doc__)
     require_integer("seed", asked.seed, 0, LARGEST_SEED)
     lengths = parse_lengths(asked.lengths)

@@ -36,7 +36,7 @@ class _Explore:
     """Run directories, also of runs in training, folders of them, or pretrained models such as
     zoo:sort/compr+reg (by default all of these); last a problem, such as "3 1 4 1 0"."""
     html: Path | None = None
-    """Write the page of the problem to this file, whole in itself, and end."""
+    """Write the page of the problem to this self-contained file, and exit."""
     memory_size: Annotated[str | None, MEMORY_SIZE] = None
     """Slots of the memory, by default those of training; or growing, with the input."""
     port: int | None = None
@@ -51,7 +51,7 @@ def explore(arguments: list[str]) -> int:
     """See what the memory does: a page on this machine, or one HTML file.
 
     The page shows every gate, weight and state of a model at work on a problem, step by step,
-    one model or two side by side. It listens on 127.0.0.1 only; ctrl-c ends it.
+    one model or two side by side. It listens on 127.0.0.1 only; Ctrl-C ends it.
     """
     asked = parse(_Explore, arguments, "cdnc explore", explore.__doc__)
     names, text = sort_out(asked.what)
@@ -153,7 +153,7 @@ def _show(
     if any(known.values()):
         given = {name: value for name, value in known.items() if value}
         address += "#" + urlencode({"model": names[0], **given})
-    print(f"{address}  (ctrl-c ends it)", flush=True)
+    print(f"{address}  (Ctrl-C ends it)", flush=True)
     if asked.browser:
         webbrowser.open(address)
     else:

@@ -48,9 +48,9 @@ class _Train:
     seed: int = 0
     """Fixes the first parameters and every batch."""
     run_dir: Path | None = None
-    """Where the run lives; by default runs/TASK-APPROACH-SEED."""
+    """The run directory; by default runs/TASK-APPROACH-SEED."""
     backend: Choice = "auto"
-    """What computes: C++ where it can (auto), C++ (fused) or JAX (pure)."""
+    """What computes: C++ where possible (auto), C++ (fused) or JAX (pure)."""
     threads: int | None = None
     """Threads of the fused backend; by default all cores."""
     model: ModelConfig = field(default_factory=ModelConfig)
@@ -134,7 +134,7 @@ class _Evaluate:
     """Parameters selected by the loss on unseen (default) or seen lengths, or by the score (default
     for a pretrained model)."""
     backend: Choice = "auto"
-    """What computes: C++ where it can (auto), C++ (fused) or JAX (pure)."""
+    """What computes: C++ where possible (auto), C++ (fused) or JAX (pure)."""
     threads: int | None = None
     """Threads of the fused backend; by default all cores."""
     json: bool = False
@@ -201,7 +201,7 @@ class _Predict:
     """Parameters selected by the loss on unseen (default) or seen lengths, or by the score (default
     for a pretrained model)."""
     backend: Choice = "auto"
-    """What computes: C++ where it can (auto), C++ (fused) or JAX (pure)."""
+    """What computes: C++ where possible (auto), C++ (fused) or JAX (pure)."""
     json: bool = False
     """Print problems and answers as one JSON list."""
     trust_code: bool = False
@@ -248,7 +248,7 @@ def predict(arguments: list[str]) -> int:
 
 
 def _lines() -> list[str]:
-    """What standard input says; nothing is waited for when a person sits there."""
+    """The text of standard input; a terminal is not waited for."""
     if sys.stdin is None or sys.stdin.isatty():
         return []
     try:

@@ -51,7 +51,7 @@ class _Reproduce:
     iterations: int | None = None
     """Training iterations of a run, if not the preset's."""
     study: Path | None = None
-    """Where the study lives; by default studies/PRESET."""
+    """The study directory; by default studies/PRESET."""
     workers: int | None = None
     """Processes on this machine; by default one per core."""
     scheduler: str | None = None

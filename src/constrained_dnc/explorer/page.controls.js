@@ -308,7 +308,7 @@ async function begin() {
   if (unknownModel) complain(unknown(unknownModel));
 }
 
-// After a link to what is refused: something to look at all the same.
+// After a link to what is refused: still something to look at.
 async function startAfresh() {
   const said = $("error").textContent;
   Object.assign(state, {...FRESH, model: state.model});

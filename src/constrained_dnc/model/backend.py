@@ -170,7 +170,7 @@ def choose_backend(
     memory_size: int,
     threads: int | None = None,
 ) -> AbstractBackend:
-    """The backend for a model: `auto` takes `fused` where it can and says why where not.
+    """The backend for a model: `auto` takes `fused` where possible, and says why where not.
 
     `threads` is for `fused`; by default it takes all cores this process may use.
     """

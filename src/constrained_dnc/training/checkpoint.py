@@ -70,7 +70,7 @@ class Checkpoints:
     def load(self, fresh: Progress, warn: Callable[[str], None]) -> Progress | None:
         """The newest progress in the kind of `fresh`; None when there is none at all.
 
-        A damaged file costs a warning as long as the other one is whole.
+        A damaged file gives a warning as long as the other one is whole.
         """
         found = _newest(self._folder, warn)
         if found is None:

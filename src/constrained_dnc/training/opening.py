@@ -193,7 +193,9 @@ def _warn_of_changes(run: Run, observer: Observer) -> None:
             if stored.get(kind, {}).get(name) != value
         ]
         if changed:
-            observer.warn(f"{kind} changed since the run began, its bits may: {', '.join(changed)}")
+            observer.warn(
+                f"{kind} changed since the run began; bits may differ: {', '.join(changed)}"
+            )
 
 
 def _seconds_before(folder: Path, observer: Observer) -> float:
@@ -203,5 +205,5 @@ def _seconds_before(folder: Path, observer: Observer) -> float:
     try:
         return read_status(folder).seconds
     except RunProblem as error:
-        observer.warn(f"{error}; it is written anew, and the time spent so far is lost")
+        observer.warn(f"{error}; it is written again, and the time spent so far is lost")
         return 0.0
