@@ -24,8 +24,8 @@ from constrained_dnc.report.findings import find
 from constrained_dnc.report.page import build_report, terminal_table
 from constrained_dnc.report.summary import budget_warning, facts
 from constrained_dnc.report.wording import DASH
-from constrained_dnc.study import read_study
-from synthetic import Request, write_study
+from constrained_dnc.study import read_study, write_results
+from synthetic import Request, row, write_study
 
 
 class Outline(HTMLParser):
@@ -309,6 +309,28 @@ def test_a_rule_is_chosen_for_all_charts(browser: Browser, tmp_path: Path) -> No
     told = "return document.querySelectorAll('.js-plotly-plot')[1].textContent"
     assert "not evaluated with this rule" in browser.run(told)
     assert browser.log("browser") == []
+
+
+def test_every_verdict_has_its_own_colour(browser: Browser, tmp_path: Path) -> None:
+    request = Request(("sort",), ("stateful-baseline", "compr+reg"), trials=0, analysis=False)
+    path = write_study(tmp_path, request)
+    ends = {"stateful-baseline": (20, 32, 9), "compr+reg": (32, 20, 32)}  # by rule
+    for name, by_rule in ends.items():
+        cases = zip(("unseen", "seen", "score"), by_rule, strict=True)
+        rows = [
+            row("sort", name, 0, at, float(at <= end), selection=rule)
+            for rule, end in cases
+            for at in range(2, 61)
+        ]
+        write_results(path, name, rows)
+    browser.show(build_report(path), 1280, "light")
+    colours = (
+        "const claim = document.querySelector('#claims li:has(.other)');"
+        "return [claim.querySelector('.mark'), ...claim.querySelectorAll('.word')].map("
+        "word => getComputedStyle(word).color)"
+    )
+    yes, no, soft = "rgb(0, 115, 79)", "rgb(179, 71, 0)", "rgb(91, 101, 110)"
+    assert browser.run(colours) == [yes, yes, no, soft]
 
 
 def test_hovering_shows_the_median_and_the_spread(browser: Browser, page: Path) -> None:

@@ -61,6 +61,36 @@ def test_a_study_that_learned_nothing_says_so(tmp_path: Path) -> None:
     assert "says nothing" in verdict.sentence()
 
 
+@pytest.mark.parametrize(("both", "stateful"), [(32, 9), (9, 32)])
+def test_one_side_that_did_not_learn_leaves_the_direction_undecided(
+    tmp_path: Path, both: int, stateful: int
+) -> None:
+    verdict = verdicts(tmp_path, both=[both], stateful=[stateful])[CLAIM]
+    assert verdict.word == ("same direction" if both > stateful else "opposite direction")
+    poor = "stateful-baseline" if both > stateful else "compr+reg"
+    told = f"undecided: by the rule unseen {poor} does not solve its training lengths"
+    assert (verdict.kind, verdict.mark, verdict.caution) == ("open", "·", told)
+    assert verdict.sentence().endswith(f"direction ({told})")
+
+
+def test_a_side_that_fails_in_the_paper_too_leaves_nothing_open(tmp_path: Path) -> None:
+    name = "logic: the stateless baseline processes only shorter inputs than the stateful one"
+    found = verdicts(tmp_path, "logic", stateless=[3], stateful=[20])[name]
+    assert (found.word, found.kind, found.caution) == ("same direction", "yes", "")
+    found = verdicts(tmp_path / "b", "logic", stateless=[20], stateful=[3])[name]
+    assert "stateful-baseline does not solve its training lengths" in found.caution
+
+
+def test_the_shipped_baseline_that_did_not_learn_decides_nothing() -> None:
+    study = read_study(Path(__file__).parents[2] / "results" / "paper-100k")
+    unseen, score = (
+        {verdict.claim.text: verdict for verdict in judge_all(find(study, rule))}[CLAIM]
+        for rule in ("unseen", "score")
+    )
+    assert (unseen.word, unseen.kind) == ("same direction", "open")
+    assert (score.word, score.kind) == ("same direction", "yes")
+
+
 def test_not_run_and_one_trial(tmp_path: Path) -> None:
     found = verdicts(tmp_path, both=[31])
     assert found[CLAIM].sentence() == f"{CLAIM}: paper 48 against 23: not run"

@@ -28,7 +28,7 @@ from constrained_dnc.report.cells import Table, write_tables
 from constrained_dnc.report.drawing import Drawing, darken, png, save, style
 from constrained_dnc.report.findings import Findings, find
 from constrained_dnc.report.summary import budget_warning, terminal_table
-from constrained_dnc.report.verdicts import Verdict, judge_all
+from constrained_dnc.report.verdicts import NOT_RUN, Verdict, judge_all
 from constrained_dnc.report.wording import DASH, plural, rounded, span
 from constrained_dnc.study import Study, read_study
 
@@ -204,10 +204,16 @@ def _data_uri(image: bytes) -> str:
 
 
 def _verdict_summary(verdicts: Sequence[Verdict]) -> str:
-    words = [verdict.word for verdict in verdicts if verdict.word != "not run"]
+    words = [_counted_as(verdict) for verdict in verdicts if verdict.word != NOT_RUN]
     counts = ", ".join(f"{words.count(word)} {word}" for word in dict.fromkeys(sorted(words)))
     told = f"{len(words)} of {plural(len(verdicts), 'claim')} could be compared"
     return f"{told}: {counts}." if counts else f"{told}."
+
+
+def _counted_as(verdict: Verdict) -> str:
+    """Its word; a direction that a caution leaves open is no direction found."""
+    is_open = verdict.caution and verdict.agrees is not None
+    return f"{verdict.word} but undecided" if is_open else verdict.word
 
 
 def _by_topic(verdicts: Sequence[Verdict]) -> list[tuple[str, list[Verdict], list[Verdict]]]:
@@ -215,7 +221,7 @@ def _by_topic(verdicts: Sequence[Verdict]) -> list[tuple[str, list[Verdict], lis
     groups = []
     for topic, group in groupby(verdicts, key=lambda verdict: verdict.claim.topic):
         shown = list(group)
-        told = [verdict for verdict in shown if verdict.word != "not run"]
-        rest = [verdict for verdict in shown if verdict.word == "not run"]
+        told = [verdict for verdict in shown if verdict.word != NOT_RUN]
+        rest = [verdict for verdict in shown if verdict.word == NOT_RUN]
         groups.append((topic, told, rest))
     return groups

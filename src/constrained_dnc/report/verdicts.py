@@ -229,19 +229,35 @@ def _judge_test(
 
 
 def _caution(claim: Claim, pair: tuple[Side, Side | None], findings: Findings) -> str:
-    """Whether training got anywhere: one side solves its lengths, without extension.
+    """Whether training got anywhere: who does not solve its lengths, without extension.
 
     Where failing is the claim, it is enough that some approach solves them.
     """
-    longest = findings.plain.longest
-    if claim.relation == "fails" or LONGEST_IN_TRAINING in pair:
-        found = [of for (task, _), of in longest.items() if task == claim.task]
-    else:
-        keys = [(claim.task, side.approach) for side in pair if side is not None]
-        found = [longest[key] for key in keys if key in longest]
+    of_task = [name for task, name in findings.plain.longest if task == claim.task]
+    is_about_failing = claim.relation == "fails" or LONGEST_IN_TRAINING in pair
+    sides = of_task if is_about_failing else [side.approach for side in pair if side is not None]
+    compared = [name for name in dict.fromkeys(sides) if name in of_task]
+    failed = [name for name in compared if _is_unlearned(claim.task, name, findings)]
+    if failed and failed == compared:
+        return UNLEARNED
+    failed = [name for name in failed if not _fails_in_paper(claim.task, name)]
+    if is_about_failing or not failed:
+        return ""
+    return (
+        f"undecided: by the rule {findings.selection} {listed(failed)} does not solve its "
+        "training lengths"
+    )
+
+
+def _is_unlearned(task: str, approach: str, findings: Findings) -> bool:
     # An unknown score (NaN) is not below the threshold.
-    failed = bool(found) and all(of.training_score < THRESHOLD for of in found)
-    return UNLEARNED if failed else ""
+    return findings.plain.longest[task, approach].training_score < THRESHOLD
+
+
+def _fails_in_paper(task: str, approach: str) -> bool:
+    """Whether the paper's, too, does not get through its training lengths."""
+    length = published.max_lengths(extended=False).get((task, approach))
+    return length is not None and length < published.TRAINING_LENGTHS[1]
 
 
 def _name(claim: Claim, pair: tuple[Side, Side | None]) -> str:
