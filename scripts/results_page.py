@@ -21,7 +21,8 @@ from constrained_dnc import published
 from constrained_dnc.analysis.statistics import max_length
 from constrained_dnc.report.findings import find
 from constrained_dnc.report.verdicts import NOT_RUN, judge_all
-from constrained_dnc.study import Curves, Memory, Study, read_study
+from constrained_dnc.study import Curves, Study, read_study
+from constrained_dnc.words import Memory
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "docs" / name for name in ("results.md", "memory-size.md")]
