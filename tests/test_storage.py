@@ -63,7 +63,7 @@ def test_a_changed_value_with_good_pages_is_noticed(tmp_path):
     metadata = pq.read_table(path).schema.metadata
     other = TABLE.set_column(SCHEMA.names.index("score"), "score", pa.array([1.0] * len(ROWS)))
     pq.write_table(other.replace_schema_metadata(metadata), path)
-    with pytest.raises(RunProblem, match=r"t\.parquet is damaged: its checksum does not fit"):
+    with pytest.raises(RunProblem, match=r"t\.parquet is damaged: its checksum does not match"):
         read_table(path, SCHEMA)
 
 

@@ -224,7 +224,7 @@ def read_tensors(path: Path) -> tuple[dict[str, Shaped[np.ndarray, "..."]], dict
     if not isinstance(about, dict):
         raise RunProblem(f"{path} cannot be read: what it says about itself is not a JSON object")
     if checksum != _checksum(tensors, about):
-        raise RunProblem(f"{path} is damaged: its checksum does not fit")
+        raise RunProblem(f"{path} is damaged: its checksum does not match")
     return tensors, about
 
 

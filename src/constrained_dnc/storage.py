@@ -43,7 +43,7 @@ def read_table(path: Path, schema: pa.Schema) -> pa.Table:
     except Exception as error:  # of many kinds, as a damaged byte leads anywhere
         raise RunProblem(f"{path} cannot be read: {_first_line(error)}") from error
     if not is_whole:
-        raise RunProblem(f"{path} is damaged: its checksum does not fit")
+        raise RunProblem(f"{path} is damaged: its checksum does not match")
     return table
 
 
@@ -101,7 +101,7 @@ def _unsealed(path: Path) -> bytes:
     if length <= 0 or not content[length:].startswith(MARK):
         return content
     if content != _sealed(content[:length]):
-        raise RunProblem(f"{path} is damaged: its checksum does not fit")
+        raise RunProblem(f"{path} is damaged: its checksum does not match")
     return content[:length]
 
 

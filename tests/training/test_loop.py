@@ -598,9 +598,9 @@ def copy_of(finished, tmp_path):
         (lambda s: s["config"]["evaluation"].update(batches=3), r"evaluation.batches \(3 and 2\)"),
         (lambda s: s.update(threads=2), r"threads \(2 and 1\)"),
         (lambda s: s.update(backend="pure"), r"backend \('pure' and 'fused'\)"),
-        (lambda s: s.update(run_id="0" * 16), "its checksum does not fit"),
-        (lambda s: s["versions"].update(jax="0.0.1"), "its checksum does not fit"),
-        (lambda s: s["config"]["training"].update(iterations=50), "its checksum does not fit"),
+        (lambda s: s.update(run_id="0" * 16), "its checksum does not match"),
+        (lambda s: s["versions"].update(jax="0.0.1"), "its checksum does not match"),
+        (lambda s: s["config"]["training"].update(iterations=50), "its checksum does not match"),
     ],
 )
 def test_a_changed_config_is_refused_with_its_field(finished, tmp_path, change, said):
@@ -634,7 +634,7 @@ def test_damage_to_a_finished_run_is_told(finished, tmp_path):
     train(CONFIG, folder, observer=watcher)
     size = finished[0].folder.joinpath("metrics.jsonl").stat().st_size
     assert watcher.warnings == [
-        f"{metrics} is damaged: its checksum does not fit, some value was changed",
+        f"{metrics} is damaged: its checksum does not match, some value was changed",
         f"{metrics} has lost {size} of {size} bytes; the rest is kept",
     ]
 

@@ -71,7 +71,7 @@ def test_a_changed_value_is_told(tmp_path):
     path.write_text(path.read_text().replace("0.5", "0.4"))
     with MetricsFile(path, *covered, told.append):
         pass
-    assert told == [f"{path} is damaged: its checksum does not fit, some value was changed"]
+    assert told == [f"{path} is damaged: its checksum does not match, some value was changed"]
 
 
 @pytest.mark.parametrize("kind", ["link", "pipe", "folder"])

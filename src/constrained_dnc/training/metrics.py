@@ -113,7 +113,7 @@ def warn_of_damage(
     if len(whole) < num_bytes:
         warn(f"{path} has lost {num_bytes - len(whole)} of {num_bytes} bytes; the rest is kept")
     elif not damaged and checksum not in (None, hashlib.sha256(content[:num_bytes]).hexdigest()):
-        warn(f"{path} is damaged: its checksum does not fit, some value was changed")
+        warn(f"{path} is damaged: its checksum does not match, some value was changed")
     if damaged:
         shown = ", ".join(map(str, damaged[:MAX_SHOWN]))
         more = f" and {len(damaged) - MAX_SHOWN} more" if len(damaged) > MAX_SHOWN else ""

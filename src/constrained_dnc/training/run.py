@@ -266,7 +266,7 @@ def _refuse_changed_config(run: Run, stored: dict[str, Any]) -> None:
     checksum = stored.get("checksum", _checksum(stored))  # absent in files of earlier versions
     if stored.get("run_id") == run.config.run_id and checksum == _checksum(stored):
         return
-    reason = "its checksum does not fit"
+    reason = "its checksum does not match"
     with suppress(RunProblem):
         about = newest_values(run.folder) or {"config": dataclasses.asdict(run.config)}
         computed_by = {"backend": run.backend, "threads": run.threads}
