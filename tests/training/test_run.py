@@ -13,10 +13,14 @@ from hypothesis import strategies as st
 
 from constrained_dnc.errors import BadSetting, RunProblem
 from constrained_dnc.evaluation.lengths import predict
-from constrained_dnc.files import write_json
+from constrained_dnc.explorer.models import open_model
+from constrained_dnc.files import read_tensors, write_json, write_tensors
+from constrained_dnc.training.checkpoint import Checkpoints, Progress
+from constrained_dnc.training.disk import SELECTED
 from constrained_dnc.training.loop import train
 from constrained_dnc.training.run import initial_model, load_run, write_config, write_selected
-from tiny_runs import STATUS, fingerprint, tiny_config
+from constrained_dnc.training.selection import new_selections
+from tiny_runs import STATUS, fingerprint, newest_checkpoint, tiny_config
 
 
 @pytest.fixture
@@ -71,15 +75,72 @@ def test_double_precision_by_default_changes_no_bit(tmp_path, backend):
 def test_a_loaded_model_has_the_slots_of_its_training(folder):
     config = tiny_config()
     parameters = eqx.filter(initial_model(config), eqx.is_inexact_array)
-    write_selected(folder, "unseen", parameters, 3, 0.5)
+    write_selected(folder, tiny_config().run_id, "unseen", parameters, 3, 0.5)
     assert load_run(folder).model.memory_size == config.model.memory_size
 
 
 def test_parameters_of_another_model_are_refused_with_their_file(folder):
     parameters = eqx.filter(initial_model(tiny_config(approach="reg")), eqx.is_inexact_array)
-    write_selected(folder, "unseen", {"others": parameters}, 3, 0.5)
+    write_selected(folder, tiny_config().run_id, "unseen", {"others": parameters}, 3, 0.5)
     with pytest.raises(RunProblem, match=r"selected\.safetensors .*another model.*is missing"):
         load_run(folder).model  # noqa: B018
+
+
+def store_selected(folder, config, rule="unseen"):
+    parameters = eqx.filter(initial_model(config), eqx.is_inexact_array)
+    write_selected(folder, config.run_id, rule, parameters, 3, 0.5)
+    return folder / SELECTED[rule]
+
+
+def refused(folder, sentence):
+    """By all that read selected parameters, in one sentence."""
+    for read in (lambda: load_run(folder).model, lambda: open_model(str(folder))):
+        with pytest.raises(RunProblem, match=sentence):
+            read()
+
+
+def test_parameters_of_another_run_are_refused(folder):
+    write_json(folder / "status.json", STATUS)
+    path = store_selected(folder, tiny_config())
+    assert open_model(str(folder)).iteration == load_run(folder).selected().iteration == 3
+    other = tiny_config(seed=1)
+    store_selected(folder, other)
+    refused(folder, rf"{path} is of another run: '{other.run_id}', not {tiny_config().run_id}$")
+    tensors, about = read_tensors(path)
+    del about["run_id"]  # as earlier versions wrote it
+    write_tensors(path, tensors, about)
+    assert open_model(str(folder)).iteration == load_run(folder).selected().iteration == 3
+
+
+def test_parameters_of_another_rule_are_refused(folder):
+    write_json(folder / "status.json", STATUS)
+    path = store_selected(folder, tiny_config(), "score").rename(folder / SELECTED["unseen"])
+    refused(folder, rf"{path} has the parameters of another rule: 'score'$")
+
+
+def store_checkpoint(folder, config, **progress):
+    parameters = eqx.filter(initial_model(config), eqx.is_inexact_array)
+    made = Progress(parameters, {}, new_selections(4), iteration=40, **progress)
+    Checkpoints(folder, config, "pure", 3).save(made)
+    return newest_checkpoint(folder)
+
+
+def test_a_checkpoint_in_place_of_selected_parameters_is_refused(folder):
+    write_json(folder / "status.json", STATUS)
+    path = folder / SELECTED["unseen"]
+    write_tensors(path, *store_checkpoint(folder, tiny_config()))
+    refused(folder, rf"{path} cannot be read: running_mean is missing$")
+
+
+def test_a_checkpoint_of_another_run_vouches_for_nothing(folder):
+    write_json(folder / "status.json", STATUS)
+    (folder / "metrics.jsonl").write_text("{}")
+    store_checkpoint(folder, tiny_config(), skipped_updates=2)
+    assert load_run(folder).checked_status().skipped_updates == 2
+    store_checkpoint(folder, tiny_config(seed=1), skipped_updates=7)
+    for read in (lambda: load_run(folder).checked_status(), lambda: load_run(folder).metrics):
+        with pytest.raises(RunProblem, match=r"another config; different: seed \(0 and 1\)$"):
+            read()
 
 
 def test_status_comes_back(folder):
@@ -87,7 +148,9 @@ def test_status_comes_back(folder):
     assert asdict(load_run(folder).status) == STATUS
 
 
-DAMAGES = st.sampled_from([None, True, -1, 10**400, math.inf, "x", [], {}, {"a": "b"}, [[]]])
+DAMAGES = st.sampled_from(
+    [None, True, -1, 10**400, math.inf, "x", [], {}, {"a": "b"}, {"a": None}, [[]]]
+)
 
 
 @given(name=st.sampled_from([*STATUS, "stranger"]), value=DAMAGES)

@@ -9,9 +9,7 @@ from typing import Any
 
 from constrained_dnc import zoo
 from constrained_dnc.config import Config
-from constrained_dnc.errors import RunProblem
 from constrained_dnc.explorer.scores import Curve, pretrained_curves, stored_curves
-from constrained_dnc.files import read_tensors
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.tasks.task import AbstractTask
 from constrained_dnc.training.disk import SELECTED, STATUS, evaluation_files
@@ -64,14 +62,12 @@ def open_model(name: str, *, trust_code: bool = False) -> Model:
     """
     run = load_run(name, trust_code=trust_code)
     status = run.status
-    parameters = run.folder / SELECTED[run.default_rule]
-    if not parameters.exists():
-        raise RunProblem(f"{run.folder} has no selected parameters yet")
+    _, _, about = run.read_selected()
     return Model(
         name=name,
         task=run.task,
         run=run,
-        iteration=read_tensors(parameters)[1]["iteration"],
+        iteration=about["iteration"],
         iterations=status.iteration,
         state=_in_words(status),
         is_training=status.state == "training",

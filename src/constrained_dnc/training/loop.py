@@ -245,7 +245,12 @@ class _Training:
             running_mean[rule] = mean
             if rule in progress.selected and self.written.get(rule) != selection.best_iteration:
                 write_selected(
-                    self.folder, rule, progress.selected[rule], selection.best_iteration, mean
+                    self.folder,
+                    self.config.run_id,
+                    rule,
+                    progress.selected[rule],
+                    selection.best_iteration,
+                    mean,
                 )
                 self.written[rule] = selection.best_iteration
         status = Status(

@@ -8,7 +8,7 @@ import json
 import math
 import os
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -29,6 +29,7 @@ from constrained_dnc.errors import (
 )
 from constrained_dnc.files import (
     Fields,
+    Tensors,
     is_count,
     is_locked,
     read_file,
@@ -109,7 +110,7 @@ class Run:
 
     def checked_status(self) -> Status:
         """The status, with the counts of the checkpoint: that one has a checksum."""
-        status, about = self.status, newest_values(self.folder)
+        status, about = self.status, self._newest_values()
         if about is None:
             if not self.is_pretrained:
                 logger.warning("%s has no checkpoint: its status cannot be checked", self.folder)
@@ -125,11 +126,20 @@ class Run:
             )
         return dataclasses.replace(status, iteration=iteration, skipped_updates=skipped)
 
+    def _newest_values(self) -> dict[str, Any] | None:
+        """What the newest checkpoint says, which is this run's; None when there is none at all."""
+        about = newest_values(self.folder)
+        computed_by = {"backend": self.backend, "threads": self.threads}
+        if about and (fields := different_fields(self.config, computed_by, about)):
+            problem = f"the newest checkpoint of {self.folder} belongs to another config"
+            raise RunProblem(f"{problem}; different: {', '.join(fields)}")
+        return about
+
     @property
     def metrics(self) -> list[dict[str, Any]]:
         """The lines of metrics.jsonl; damaged ones and a torn last one are left out."""
         path = self.folder / METRICS
-        about = newest_values(self.folder) or {}
+        about = self._newest_values() or {}
         content = read_file(path)
         covered, checksum = about.get("metrics_bytes", 0), about.get("metrics_checksum")
         warn_of_damage(path, content, covered, checksum, logger.warning)
@@ -159,6 +169,15 @@ class Run:
 
     def selected(self, rule: Rule | None = None) -> Selected:
         """The parameters that a rule selected; training/selection.py says how."""
+        path, tensors, about = self.read_selected(rule)
+        try:
+            model = load_model(self.config, tensors, "parameters")
+        except RunProblem as error:
+            raise RunProblem(f"{path} has the parameters of another model: {error}") from error
+        return Selected(model, about["iteration"], about["running_mean"])
+
+    def read_selected(self, rule: Rule | None = None) -> tuple[Path, Tensors, dict[str, Any]]:
+        """The file of selected parameters, which is this run's and that rule's, and its content."""
         rule = self.default_rule if rule is None else rule
         if rule not in RULES:
             raise BadSetting("selection", rule, one_of(RULES))
@@ -169,11 +188,18 @@ class Run:
         if not path.exists():
             raise RunProblem(f"{self.folder} has no selected parameters yet")
         tensors, about = read_tensors(path)
-        try:
-            model = load_model(self.config, tensors, "parameters")
-        except RunProblem as error:
-            raise RunProblem(f"{path} has the parameters of another model: {error}") from error
-        return Selected(model, about["iteration"], about["running_mean"])
+        require_fields(path, about, _ABOUT_SELECTED)
+        if about["selection"] != rule:
+            selection = about["selection"]
+            raise RunProblem(f"{path} has the parameters of another rule: {selection!r}")
+        require_own(path, about, self.config.run_id)
+        return path, tensors, about
+
+
+def require_own(path: Path, about: Mapping[str, Any], run_id: str) -> None:
+    """Refuse a file that says that it is another run's; earlier versions do not say."""
+    if about.get("run_id", run_id) != run_id:
+        raise RunProblem(f"{path} is of another run: {about['run_id']!r:.60}, not {run_id}")
 
 
 def read_status(folder: Path) -> Status:
@@ -195,8 +221,9 @@ def _is_finite(value: Any) -> bool:
 
 def _by_rule(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
     def all_fit(value: Any) -> bool:
-        entries = value.values() if isinstance(value, dict) else [""]
-        return all(entry is None or fits(entry) for entry in entries)
+        if not isinstance(value, dict) or not value.keys() <= set(RULES):
+            return False
+        return all(entry is None or fits(entry) for entry in value.values())
 
     return all_fit
 
@@ -211,6 +238,13 @@ _FITS: Fields = {  # which values a field of a status can have
     "running_mean": _by_rule(_is_finite),
     "seconds": _is_finite,
     "updated": lambda value: isinstance(value, str),
+}
+
+
+_ABOUT_SELECTED: Fields = {
+    "iteration": is_count,
+    "running_mean": lambda value: value is None or _is_finite(value),
+    "selection": lambda value: isinstance(value, str),
 }
 
 
@@ -380,8 +414,13 @@ def _version(package: str) -> str | None:
 
 
 def write_selected(
-    folder: Path, rule: Rule, parameters: Any, iteration: int | None, running_mean: float | None
+    folder: Path,
+    run_id: str,
+    rule: Rule,
+    parameters: Any,
+    iteration: int | None,
+    mean: float | None,
 ) -> None:
     """Store selected parameters, readable during training."""
-    about = {"iteration": iteration, "running_mean": running_mean, "selection": rule}
+    about = {"run_id": run_id, "iteration": iteration, "running_mean": mean, "selection": rule}
     write_tensors(folder / SELECTED[rule], name_leaves(parameters, "parameters"), about)
