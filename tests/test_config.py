@@ -6,8 +6,10 @@ from itertools import chain
 
 import pytest
 
+from constrained_dnc import published
 from constrained_dnc.approaches import Approach, Regularisation
 from constrained_dnc.config import (
+    PAPER,
     PRESETS,
     Config,
     EvaluationConfig,
@@ -19,6 +21,11 @@ from constrained_dnc.config import (
 )
 from constrained_dnc.errors import BadSetting
 from constrained_dnc.model.build import ModelConfig
+
+
+def test_a_new_task_does_not_join_the_papers():
+    tables = published.max_lengths(extended=False)
+    assert PAPER.tasks == tuple(dict.fromkeys(task for task, _ in tables))
 
 
 def test_paper_preset_is_the_papers():

@@ -9,6 +9,7 @@ import pytest
 
 from constrained_dnc.errors import BadSetting, RunProblem
 from constrained_dnc.study import query, read_study, write_results
+from constrained_dnc.study.disk import results_table
 from synthetic import Request, row, write_study
 
 REQUEST = {"tasks": ["sort"], "approaches": ["reg"], "trials": 2, "memory_size": 50}
@@ -38,6 +39,15 @@ def test_an_unevaluated_length_is_nan_and_a_broken_score_is_zero(directory: Path
     write_results(directory, "b", rows)
     scores = read_study(directory).curves()["sort", "reg"].scores
     np.testing.assert_array_equal(scores, [[0.0, np.nan], [1.0, 1.0]])
+
+
+def test_rows_of_results_have_all_columns_and_no_other() -> None:
+    whole = row("sort", "reg", 0, 2, 0.1, memory="trained")
+    assert results_table([whole]).to_pylist() == [whole]
+    for wrong in (whole | {"accuracy": 0.1}, row("sort", "reg", 0, 2, 0.1)):
+        (name,) = wrong.keys() ^ whole.keys()
+        with pytest.raises(ValueError, match=f"too few or too many: {name}$"):
+            results_table([whole, wrong])
 
 
 def test_the_papers_rule_comes_first_and_unknown_ones_last(directory: Path) -> None:

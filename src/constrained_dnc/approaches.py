@@ -113,6 +113,9 @@ APPROACHES: dict[str, Approach] = {
 """The five of the paper, the four of its supplement C, and two that go beyond it."""
 
 
+USED_SLOTS = tuple(name for name, approach in APPROACHES.items() if approach.lookup == "used-slots")
+
+
 def get_approach(name: str) -> Approach:
     """The approach of that name."""
     if name not in APPROACHES:

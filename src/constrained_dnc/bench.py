@@ -25,6 +25,7 @@ import optax
 from scipy.linalg.blas import sgemm
 from threadpoolctl import threadpool_limits
 
+from constrained_dnc import published
 from constrained_dnc.approaches import get_approach
 from constrained_dnc.errors import BadSetting
 from constrained_dnc.model import fused
@@ -43,12 +44,12 @@ TURN = 5
 class Load:
     """What one iteration works on; the defaults are the paper's at L = 10."""
 
-    batch_size: int = 64
+    batch_size: int = published.BATCH_SIZE
     length: int = 10
-    memory_size: int = 50
-    word_size: int = 16
-    num_reads: int = 4
-    hidden_size: int = 128
+    memory_size: int = ModelConfig.memory_size
+    word_size: int = ModelConfig.word_size
+    num_reads: int = ModelConfig.num_reads
+    hidden_size: int = ModelConfig.hidden_size
     task: str = "sort"
     approach: str = "stateful-baseline"
 
@@ -66,7 +67,9 @@ class Iteration:
         self.backend = backend
         self.batch = get_task(load.task).sample(0, load.batch_size, load.length)
         self.model = load.model()
-        self.optimiser = optax.chain(optax.clip_by_global_norm(50.0), optax.adam(1e-3))
+        self.optimiser = optax.chain(
+            optax.clip_by_global_norm(published.CLIP_NORM), optax.adam(published.LEARNING_RATE)
+        )
         self.state = self.optimiser.init(self.model)
 
         @jax.jit

@@ -26,23 +26,26 @@ from constrained_dnc.errors import (
 )
 from constrained_dnc.model.config import GROWING, MemorySize, ModelConfig, read_memory_size
 from constrained_dnc.plugins import absolute
-from constrained_dnc.tasks.registry import BUILT_IN, require_task_name, task_names
+from constrained_dnc.tasks.registry import require_task_name, task_names
 
 BELOW_ONE = 0.9999999
 """float32 rounds anything above this to 1."""
-LONGEST = 1_000_000
-"""Input length; a list of lengths is not made longer by mistake than memory allows."""
+LONGEST_INPUT = 1_000_000
+"""A list of lengths is not made longer by mistake than memory allows."""
+CALM = 3.0
+"""For the selection rule score: a loss on seen lengths above this many times its running median is
+a spike."""
 
 
 @dataclass(frozen=True)
 class TrainingConfig:
     """How the parameters are found; the defaults are the paper's."""
 
-    iterations: int = 300_000
+    iterations: int = published.ITERATIONS
     """Updates of the parameters."""
-    batch_size: int = 64
+    batch_size: int = published.BATCH_SIZE
     """Samples of one update, all of one length."""
-    learning_rate: float = 1e-3
+    learning_rate: float = published.LEARNING_RATE
     """Adam's step size."""
     beta_1: float = 0.9
     """Adam's memory of the gradient."""
@@ -50,13 +53,13 @@ class TrainingConfig:
     """Adam's memory of the squared gradient."""
     epsilon: float = 1e-8
     """Added to Adam's denominator."""
-    clip_norm: float = 50.0
+    clip_norm: float = published.CLIP_NORM
     """Gradients with a larger global norm are scaled down to it."""
-    min_length: int = 5
+    min_length: int = published.TRAINING_LENGTHS[0]
     """Shortest input in training."""
-    max_length: int = 15
+    max_length: int = published.TRAINING_LENGTHS[1]
     """Longest input in training; every batch has a length drawn uniformly from the range."""
-    unseen_length: int = 30
+    unseen_length: int = published.UNSEEN_LENGTH
     """Length of the inputs whose loss selects the parameters."""
     measure_every: int = 10
     """Iterations between two measurements of the loss that selects."""
@@ -159,8 +162,7 @@ class Config:
 
         A longer run is the same run, only further on.
         """
-        values = dataclasses.asdict(self)
-        del values["training"]["iterations"]
+        values = without_iterations(dataclasses.asdict(self))
         return hashlib.sha256(_as_text(values).encode()).hexdigest()[:16]
 
     def to_json(self) -> str:
@@ -186,6 +188,12 @@ class Config:
         return config
 
 
+def without_iterations(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A config in plain values, as it is for all lengths of a run."""
+    training = {name: v for name, v in config["training"].items() if name != "iterations"}
+    return {**config, "training": training}
+
+
 def _as_text(values: Mapping[str, Any]) -> str:
     return json.dumps(values, sort_keys=True, separators=(",", ":"))
 
@@ -196,14 +204,14 @@ def parse_lengths(text: str, setting: str = "lengths") -> tuple[int, ...]:
     >>> parse_lengths("2,5..20:5")
     (2, 5, 10, 15, 20)
     """
-    accepted = f"integers from 1 to {LONGEST}, ascending, such as 2..100 or 2,5..50:5"
+    accepted = f"integers from 1 to {LONGEST_INPUT}, ascending, such as 2..100 or 2,5..50:5"
     lengths: list[int] = []
     try:
         for part in text.split(","):
             span, _, step = part.partition(":")
             first, dots, last = span.partition("..")
             ends = int(first), int(last if dots else first)
-            if max(ends) > LONGEST:
+            if max(ends) > LONGEST_INPUT:
                 raise BadSetting(setting, text, accepted)
             lengths += range(ends[0], ends[1] + 1, int(step or 1))
     except ValueError as error:
@@ -310,7 +318,7 @@ PAPER = Preset(
     ModelConfig(),
     TrainingConfig(),
     EvaluationConfig(),
-    tasks=tuple(BUILT_IN),
+    tasks=published.TASKS,
     approaches=published.APPROACHES,
     trials=published.TRIALS,
     run_takes="3 hours",

@@ -57,6 +57,15 @@ def require_number(setting: str, value: object, minimum: float, maximum: float =
         raise BadSetting(setting, value, f"a number from {minimum:g} to {maximum:.9g}")
 
 
+def first_line(error: BaseException) -> str:
+    """What an error says in one line; its kind, if it says nothing.
+
+    >>> first_line(ValueError("no\\nroom")), first_line(MemoryError())
+    ('no', 'MemoryError')
+    """
+    return (str(error) or type(error).__name__).splitlines()[0]
+
+
 def printable(text: str) -> str:
     """The text without what would move a terminal's cursor or change its colours.
 

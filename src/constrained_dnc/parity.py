@@ -20,7 +20,8 @@ import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 
-from constrained_dnc.errors import BadSetting
+from constrained_dnc.errors import BadSetting, first_line
+from constrained_dnc.model.config import ModelConfig
 from constrained_dnc.model.controllers import Lstm
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.model.fused import FusedUnroll
@@ -86,8 +87,7 @@ def load_vectors(path: Path) -> dict[str, npt.NDArray[np.float64]]:
     try:
         vectors = _read_arrays(path, names)
     except Exception as error:  # an untrusted file can break its readers in any way
-        reason = str(error).partition("\n")[0] or type(error).__name__
-        accepted = f"a readable .npz file of plain arrays ({reason})"
+        accepted = f"a readable .npz file of plain arrays ({first_line(error)})"
         raise BadSetting("FILE", str(path), accepted) from error
     missing = [name for name in names if name not in vectors]
     if missing:
@@ -165,6 +165,9 @@ def build_model(vectors: Vectors) -> DNC:
         output_size=output_size,
         word_size=word_size,
         num_reads=num_reads,
+        memory_size=int(vectors["memory_size"]),
+        clip_value=ModelConfig.clip_value,
+        lookup="every-slot",
         key=key,
     )
     return eqx.tree_at(

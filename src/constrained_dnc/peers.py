@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from constrained_dnc import published
 from constrained_dnc.bench import (
     Iteration,
     Load,
@@ -53,7 +54,7 @@ class TorchDnc:
             cell_size=load.word_size,
             read_heads=load.num_reads,
         )
-        self.optimiser = torch.optim.Adam(self.model.parameters(), lr=1e-3)
+        self.optimiser = torch.optim.Adam(self.model.parameters(), lr=published.LEARNING_RATE)
 
     def __call__(self) -> None:
         self.optimiser.zero_grad()
@@ -61,7 +62,7 @@ class TorchDnc:
         off = (outputs[..., : self.targets.shape[-1]] - self.targets) ** 2
         loss = (off.sum(-1) * self.mask).sum() / self.mask.sum()
         loss.backward()
-        self.torch.nn.utils.clip_grad_norm_(self.model.parameters(), 50.0)
+        self.torch.nn.utils.clip_grad_norm_(self.model.parameters(), published.CLIP_NORM)
         self.optimiser.step()
 
 

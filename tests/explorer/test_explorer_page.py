@@ -13,7 +13,7 @@ from selenium.webdriver.support.select import Select
 
 from constrained_dnc.errors import BadSetting
 from constrained_dnc.explorer import attempt, open_model
-from constrained_dnc.explorer.figures import link_at
+from constrained_dnc.explorer.figures import TOUCHED, link_at
 from constrained_dnc.explorer.page import one_file
 from constrained_dnc.files import locked, read_json, write_json
 from constrained_dnc.training.disk import LOCK, STATUS
@@ -152,6 +152,8 @@ def test_following_a_slot(browser, address, runs):
     values = browser.run("return [...document.querySelector('#slot-0 .plot').data[0].y]")
     np.testing.assert_allclose(values, found.internals.memory.write_weights[:, 0, 1], atol=1e-6)
     assert "Slot 2. " in browser.driver.find_element(By.ID, "slot-0").text
+    unused = browser.run("return slotStory({...views[0], slots: 1}, 2)")
+    assert unused.endswith(f"no weight reaches it by {TOUCHED}.")
     field.send_keys(Keys.CONTROL + "a")
     field.send_keys("9999", Keys.ENTER)
     browser.wait(
@@ -175,7 +177,9 @@ def test_saving_pictures_and_numbers(browser, address, runs):
     files = [browser.downloads / f"{name}.{kind}" for kind in ("png", "svg")]
     browser.wait_for(lambda: all(path.exists() and path.stat().st_size for path in files))
     assert files[0].read_bytes().startswith(b"\x89PNG")
-    assert files[1].read_text().startswith("<svg")
+    picture = files[1].read_text()
+    assert picture.startswith("<svg")
+    assert "background: rgb(255, 255, 255)" in picture
     browser.run("document.querySelector('.answer a').click()")
     numbers = browser.downloads / "copy-compr+reg.npz"
     browser.wait_for(lambda: numbers.exists() and numbers.stat().st_size)

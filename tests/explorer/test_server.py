@@ -133,7 +133,7 @@ def test_a_run_that_cannot_be_read_is_said_so(runs, tmp_path):
     (tmp_path / "config.json").write_text("{")
     good, bad = server.Shelf([runs["compr+reg"], str(tmp_path)]).describe()
     assert good["task"] == "copy"
-    assert "config.json cannot be read" in bad["problem"]
+    assert "config.json cannot be read" in bad["error"]
 
 
 def test_a_taken_port():
@@ -150,10 +150,10 @@ def test_the_next_free_port_is_taken(monkeypatch):
         taken.bind((server.HOST, 0))
         taken.listen()
         monkeypatch.setattr(server, "PORT", taken.getsockname()[1])
-        monkeypatch.setattr(server, "ATTEMPTS", 1)
+        monkeypatch.setattr(server, "PORTS_TRIED", 1)
         with pytest.raises(RunProblem, match="name one: --port"):
             server.listen(None)
-        monkeypatch.setattr(server, "ATTEMPTS", 20)
+        monkeypatch.setattr(server, "PORTS_TRIED", 20)
         found = server.listen(None)
         assert found.getsockname()[0] == server.HOST
         assert found.getsockname()[1] > server.PORT

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from constrained_dnc import parity
 from constrained_dnc.errors import BadSetting
 from constrained_dnc.model import fused
-from constrained_dnc.model.config import ModelConfig
+from constrained_dnc.model.config import MOST_SLOTS, ModelConfig
 from constrained_dnc.model.controllers import Lstm
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.model.memory import interface_parts
@@ -407,6 +407,8 @@ def test_wrong_parameters_are_refused():
         kernel.forward(half, inputs, 5)
     with pytest.raises(BadSetting, match="memory_size is 0"):
         kernel.forward(dnc, inputs, 0)
+    with pytest.raises(BadSetting, match=f"accepted: 1 to {MOST_SLOTS}$"):
+        kernel.forward(dnc, inputs, MOST_SLOTS + 1)
     with pytest.raises(BadSetting, match="threads is 0"):
         fused.FusedUnroll(0)
     with pytest.raises(BadSetting, match=r"simd is 'mmx'; accepted on this machine: .*baseline"):

@@ -15,6 +15,7 @@ from matplotlib.text import Text
 from PIL import Image
 
 from constrained_dnc import published
+from constrained_dnc.approaches import USED_SLOTS
 from constrained_dnc.report import drawing, figures
 from constrained_dnc.report.findings import Findings, find
 from constrained_dnc.report.page import collect
@@ -28,7 +29,7 @@ def findings(small_study: Path) -> Findings:
 
 
 def test_every_approach_has_one_colour_and_no_two_share_colour_and_dash() -> None:
-    names = (*published.APPROACHES, *published.SUPPLEMENT_C, *published.USED_SLOTS)
+    names = (*published.APPROACHES, *published.SUPPLEMENT_C, *USED_SLOTS)
     looks = {(drawing.colour(name), drawing.dash(name)) for name in names}
     assert len(looks) == len(names)
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 
 import constrained_dnc
-from constrained_dnc.errors import BadSetting, RunProblem, printable
+from constrained_dnc.errors import BadSetting, RunProblem, first_line, printable
 from constrained_dnc.training.stopping import interrupts_end_at_once
 
 COMMANDS = {  # name: (module, what it does)
@@ -25,7 +25,7 @@ COMMANDS = {  # name: (module, what it does)
     "predict": ("runs", "answer problems with a trained model"),
     "explore": ("explore", "see what the memory does, in a browser"),
     "replay": ("runs", "say why updates of a run were skipped"),
-    "frontier": ("studies", "map a run's score over input length and memory size"),
+    "frontier": ("runs", "map a run's score over input length and memory size"),
     "reproduce": ("studies", "train, evaluate and analyse a whole study, then report"),
     "report": ("studies", "rebuild tables, figures and page of a study"),
     "results": ("studies", "ask the results of a study a question in SQL"),
@@ -79,7 +79,7 @@ def _tell(problem: object, code: int) -> int:
 
 def _shortage(error: BaseException) -> str | None:
     """What the system could not give, in one sentence; None for any other error."""
-    text = (str(error) or type(error).__name__).splitlines()[0]
+    text = first_line(error)
     if isinstance(error, OSError):
         return ": ".join(map(str, filter(None, (error.filename, error.strerror)))) or text
     if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in text or "Out of memory" in text:

@@ -16,7 +16,7 @@ from constrained_dnc.zoo import PREFIX, find
 
 SHOWN = range(10, 101, 10)
 """Lengths of the table of scores."""
-LONGEST = 10_000
+LONGEST_PRINTED = 10_000
 """Longer problems fill screens, and memories."""
 
 
@@ -39,7 +39,7 @@ def demo(arguments: list[str]) -> int:
     asked = parse(_Demo, arguments, "cdnc demo", demo.__doc__)
     require_integer("seed", asked.seed, 0, LARGEST_SEED)
     lengths = parse_lengths(asked.lengths)
-    require_integer("lengths", lengths[-1], 1, LONGEST)
+    require_integer("lengths", lengths[-1], 1, LONGEST_PRINTED)
     approaches = (asked.baseline, asked.constrained)
     runs = [load_run(f"{PREFIX}{asked.task}/{approach}") for approach in approaches]
     problems = [_drawn(runs[0].task, length, asked.seed) for length in lengths]

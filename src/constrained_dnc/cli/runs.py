@@ -1,4 +1,4 @@
-"""Commands about one run: train, evaluate, predict, replay."""
+"""Commands about one run: train, evaluate, frontier, predict, replay."""
 
 from __future__ import annotations
 
@@ -182,6 +182,48 @@ def evaluate(arguments: list[str]) -> int:
         f"{row['iteration']} (selection by rule {row['selection']}; {row['status']} after "
         f"{row['iterations']}, skipped updates {row['skipped_updates']})"
     )
+    return 0
+
+
+@dataclass(frozen=True)
+class _Frontier:
+    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+    """A run directory, or a pretrained model such as zoo:sort/compr+reg."""
+    lengths: str | None = None
+    """Input lengths, such as 2..100 or 2,5..50:5; by default spread over those of the config."""
+    memory_size: str | None = None
+    """Memory sizes, such as 80 or 50..200:50,growing; by default from half to ten times that of
+    training, and growing."""
+    batches: int = 1
+    """Batches of every length and memory size."""
+    trust_code: bool = False
+    """Run the code that the run's config names: a task or controller of your own."""
+
+
+def frontier(arguments: list[str]) -> int:
+    """Map a run's score over input length and memory size: a heat map and a Parquet file."""
+    asked = parse(_Frontier, arguments, "cdnc frontier", frontier.__doc__)
+    from constrained_dnc.evaluation import frontier as of  # noqa: PLC0415 - slow to import
+    from constrained_dnc.training.run import load_run  # noqa: PLC0415
+
+    run = load_run(asked.run, trust_code=asked.trust_code)
+    lengths = of.default_lengths(run) if asked.lengths is None else parse_lengths(asked.lengths)
+    memory_sizes = (
+        of.default_memory_sizes(run)
+        if asked.memory_size is None
+        else parse_memory_sizes(asked.memory_size)
+    )
+    with Ticker("evaluated") as ticker:
+        table = of.map_frontier(
+            run,
+            lengths,
+            memory_sizes,
+            asked.batches,
+            lambda done, total, planned: ticker.show(
+                100 * done / total, 100.0, f"{planned.memory_size} slots, length {planned.length}"
+            ),
+        )
+    print(f"frontier: {of.draw_frontier(run, table)}")
     return 0
 
 

@@ -21,7 +21,7 @@ from constrained_dnc.model.config import GROWING, MemorySize, require_memory_siz
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.model.growing import Growing
 from constrained_dnc.storage import read_table, write_table
-from constrained_dnc.study.disk import SCHEMA
+from constrained_dnc.study.disk import SCHEMA, results_table
 from constrained_dnc.tasks.reading import read_problems
 from constrained_dnc.tasks.task import AbstractTask, Answer, Problem
 from constrained_dnc.training.disk import evaluation_file
@@ -85,7 +85,7 @@ def evaluate(
             given_up = scores.score < LOWEST_SCORE
     if progress is not None:
         progress(done, total, plan[-1])
-    table = pa.Table.from_pylist(rows, SCHEMA)
+    table = results_table(rows)
     if store:
         _write(run.products, table, selection)
     return table

@@ -16,15 +16,15 @@ from constrained_dnc.analysis.state_space import reduce_states
 from constrained_dnc.errors import BadSetting
 from constrained_dnc.evaluation.memories import memory_for
 from constrained_dnc.explorer.models import Model
-from constrained_dnc.model.backend import rounded_up
+from constrained_dnc.model.backend import padded
 from constrained_dnc.model.config import GROWING, MemorySize, require_memory_size
 from constrained_dnc.model.dnc import DNC, Internals
 from constrained_dnc.model.growing import Growing
 from constrained_dnc.tasks.task import AbstractTask, Batch, Problem
 from constrained_dnc.training.run import backend_for
 
-MOST_SLOTS = 1000
-LONGEST = 250
+MOST_DRAWN_SLOTS = 1000
+LONGEST_DRAWN = 250
 NONE = "\u2013"
 COMPANIONS = 32
 """Random problems whose states are drawn beside those of the problem looked at."""
@@ -103,16 +103,18 @@ def read_problem(task: AbstractTask, text: str) -> Problem:
     """A problem that is short enough to be drawn, from the task's own text."""
     problem = task.parse(text)
     length = task.length_of(problem)
-    if length > LONGEST:
-        raise BadSetting("length of the problem", length, f"at most {LONGEST}, to be drawn")
+    if length > LONGEST_DRAWN:
+        raise BadSetting("length of the problem", length, f"at most {LONGEST_DRAWN}, to be drawn")
     return problem
 
 
 def require_drawable(memory_size: MemorySize) -> None:
     """Refuse a memory that is none, or too large to be drawn."""
     require_memory_size(memory_size)
-    if memory_size != GROWING and memory_size > MOST_SLOTS:
-        raise BadSetting("memory_size", memory_size, f"at most {MOST_SLOTS} slots, to be drawn")
+    if memory_size != GROWING and memory_size > MOST_DRAWN_SLOTS:
+        raise BadSetting(
+            "memory_size", memory_size, f"at most {MOST_DRAWN_SLOTS} slots, to be drawn"
+        )
 
 
 def _memory(model: Model, memory_size: MemorySize) -> int | Growing:
@@ -166,9 +168,8 @@ def _side_by_side(right: Sequence[Any], given: Sequence[Any]) -> list[tuple[str,
 def _unroll(model: DNC, inputs: Any, memory: int | Growing) -> tuple[Any, Internals]:
     """As `unroll` with internals, with steps rounded up so that compiled programs are reused."""
     steps = len(inputs)
-    padded = jnp.pad(inputs, ((0, rounded_up(steps) - steps), (0, 0), (0, 0)))
     found: tuple[Any, Internals] = jax.tree.map(
-        lambda leaf: np.asarray(leaf)[:steps], _compiled_unroll(model, padded, memory)
+        lambda leaf: np.asarray(leaf)[:steps], _compiled_unroll(model, padded(inputs), memory)
     )
     return found
 

@@ -14,11 +14,14 @@ import numpy as np
 import plotly.graph_objects as go
 from jaxtyping import Float
 
+from constrained_dnc import published
+from constrained_dnc.colours import BLUE, GREEN, PHASE_COLOURS, VERMILION
 from constrained_dnc.errors import BadSetting
 from constrained_dnc.explorer import style
 from constrained_dnc.model.dnc import Internals
 from constrained_dnc.shapes import AnyArray
 from constrained_dnc.tasks.task import AbstractTask, Batch
+from constrained_dnc.words import PAPERS_RULE
 
 Values = Float[np.ndarray, "..."]
 
@@ -223,7 +226,7 @@ def states_figure(
         gaps = np.pad(others[part, :, :2], ((0, 1), (0, 0), (0, 0)), constant_values=np.nan)
         x, y = gaps.transpose(2, 1, 0).reshape(2, -1)
         figure.add_scatter(
-            x=x, y=y, mode="lines", line={"color": style.PHASES[phase], "width": 0.7},
+            x=x, y=y, mode="lines", line={"color": PHASE_COLOURS[phase], "width": 0.7},
             opacity=0.35, hoverinfo="skip", showlegend=False,
         )  # fmt: skip
     for phase, part in parts.items():
@@ -232,7 +235,7 @@ def states_figure(
             y=paths[part, sample, 1],
             name=phase,
             mode="lines+markers",
-            line={"color": style.PHASES[phase], "width": 1.8},
+            line={"color": PHASE_COLOURS[phase], "width": 1.8},
             marker={"size": 5},
             customdata=_steps(len(paths))[part],
             hovertemplate="step %{customdata}: (%{x:.5g}, %{y:.5g})<extra></extra>",
@@ -256,7 +259,7 @@ def score_figure(
     figure = go.Figure(layout=_layout(height=300))
     drawn: Counter[str] = Counter()
     for name, line in scores.items():
-        colour = style.GREEN if name in paper_like else style.BLUE
+        colour = GREEN if name in paper_like else BLUE
         dash = DASHES[drawn[colour] % len(DASHES)]
         drawn[colour] += 1
         figure.add_scatter(
@@ -269,10 +272,13 @@ def score_figure(
         )
     first, last = training_lengths
     figure.add_vrect(first, last, fillcolor=style.GREY, opacity=0.18, line_width=0)
-    figure.add_hline(95, line={"width": 1, "dash": "dot", "color": style.GREY})
-    marked = {"this length": (length, style.VERMILION, "solid")}
+    figure.add_hline(
+        100 * published.THRESHOLD, line={"width": 1, "dash": "dot", "color": style.GREY}
+    )
+    marked = {"this length": (length, VERMILION, "solid")}
     if paper_length:
-        marked["the paper's maximum, 50 slots, rule unseen"] = (paper_length, style.GREEN, "dash")
+        name = f"the paper's maximum, {published.SLOTS} slots, rule {PAPERS_RULE}"
+        marked[name] = (paper_length, GREEN, "dash")
     for name, (place, colour, dash) in marked.items():
         figure.add_scatter(
             x=[place, place],
@@ -380,7 +386,7 @@ def _lines_figure(lines: dict[str, Values], what: str) -> go.Figure:
     """A line for the write head and one for each read head."""
     steps = len(next(iter(lines.values())))
     figure = _over_time(steps, height=210)
-    colours = (style.BLUE, *style.HEADS)
+    colours = (BLUE, *style.HEADS)
     for place, (name, line) in enumerate(lines.items()):
         figure.add_scatter(
             x=_steps(steps),

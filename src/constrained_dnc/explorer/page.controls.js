@@ -78,8 +78,8 @@ async function drawProblem(length, seed) {
 const model = name => about.models.find(each => each.name === name);
 
 function options(models) {
-  return models.map(({name, task, approach, problem}) => element("option", {
-    value: name, textContent: problem ? `${name} (${problem})` : `${task}, ${approach}: ${name}`, disabled: Boolean(problem),
+  return models.map(({name, task, approach, error}) => element("option", {
+    value: name, textContent: error ? `${name} (${error})` : `${task}, ${approach}: ${name}`, disabled: Boolean(error),
   }));
 }
 
@@ -125,7 +125,7 @@ function news() {
   $("news").replaceChildren();
   for (const view of views) {
     const now = model(view.model.name);
-    if (!now || now.problem) continue;
+    if (!now || now.error) continue;
     Object.assign(view.model, {state: now.state, is_training: now.is_training});
     tellFrom(view);
     const newer = now.iteration !== view.model.iteration;
@@ -147,7 +147,7 @@ async function choose(name) {
 async function poll() {
   if (views.some(view => view.model.is_training)) {
     const found = await ask("models", "").catch(() => about.models);
-    about.models = found.map(each => each.problem ? model(each.name) || each : each);
+    about.models = found.map(each => each.error ? model(each.name) || each : each);
     news();
   }
   setTimeout(poll, POLL);
@@ -222,8 +222,9 @@ addEventListener("resize", () => { clearTimeout(resizing); resizing = setTimeout
 // --- saving and sharing ---
 
 function savePicture(panel, format) {
-  const {view} = panel, layout = {...panel.figure.layout, ...panel.legend, template: template(), paper_bgcolor: dark.matches ? "#1b2025" : "#ffffff"};
-  const line = {type: "line", yref: "paper", y0: 0, y1: 1, x0: state.step, x1: state.step, line: {color: "#d55e00", width: 2}};
+  const {view} = panel, page = getComputedStyle(document.documentElement), colour = name => page.getPropertyValue(`--${name}`);
+  const layout = {...panel.figure.layout, ...panel.legend, template: template(), paper_bgcolor: colour("card")};
+  const line = {type: "line", yref: "paper", y0: 0, y1: 1, x0: state.step, x1: state.step, line: {color: colour("cursor"), width: 2}};
   if (OVER_TIME.includes(panel.name)) layout.shapes = [...layout.shapes || [], line];
   if (MATRICES.includes(panel.name)) panel.figure.data[0].z = matrixAt(view, panel.name, state.step);
   const size = {width: panel.frame.clientWidth, height: layout.height};
@@ -293,9 +294,9 @@ async function begin() {
     await showViews(about.views);
     return;
   }
-  const usable = about.models.filter(({problem}) => !problem);
+  const usable = about.models.filter(({error}) => !error);
   $("model").replaceChildren(...options(about.models));
-  if (!usable.length) return complain(new Error(about.models[0].problem));
+  if (!usable.length) return complain(new Error(about.models[0].error));
   listen();
   setTimeout(poll, POLL);
   const wanted = usable.some(({name}) => name === state.model);
@@ -325,9 +326,9 @@ addEventListener("hashchange", () => {
     follow(state.slot);
     return;
   }
-  const {problem} = model(state.model) || {problem: unknown(state.model).message};
-  if (problem) {
-    complain(new Error(problem));
+  const {error} = model(state.model) || {error: unknown(state.model).message};
+  if (error) {
+    complain(new Error(error));
     Object.assign(state, before);
     remember();
     return;

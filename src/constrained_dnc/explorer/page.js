@@ -106,7 +106,7 @@ function story(view, step) {
 
 function slotStory(view, slot) {
   if (slot > view.all_slots) return `This memory has no slot ${slot}.`;
-  if (slot > view.slots) return `Slot ${slot}. Never written, never read: no weight reaches it by 0.01.`;
+  if (slot > view.slots) return `Slot ${slot}. Never written, never read: no weight reaches it by ${view.touched}.`;
   const n = view.slots, told = {written: [], read: []};
   for (let t = 0; t < view.steps; t++) {
     const write = view.write_weights.values[t * n + slot - 1];

@@ -16,14 +16,14 @@ from plotly.offline import get_plotlyjs
 
 from constrained_dnc.errors import BadSetting, RunProblem, one_of
 from constrained_dnc.explorer import views
-from constrained_dnc.explorer.attempts import LONGEST, Attempt, attempt
+from constrained_dnc.explorer.attempts import LONGEST_DRAWN, Attempt, attempt
 from constrained_dnc.explorer.models import Model, open_model, version_of
 from constrained_dnc.explorer.page import compose
 from constrained_dnc.model.config import MemorySize, read_memory_size
 
 HOST = "127.0.0.1"
 PORT = 8050
-ATTEMPTS = 20
+PORTS_TRIED = 20
 """Ports tried from the first one on when nobody asked for a certain one."""
 POLICY = (
     "default-src 'none'; script-src 'self' 'unsafe-inline'; style-src 'unsafe-inline'; "
@@ -71,7 +71,7 @@ class Shelf:
             try:
                 described.append(views.describe(self.model(name)))
             except (BadSetting, RunProblem) as error:
-                described.append({"name": name, "problem": str(error)})
+                described.append({"name": name, "error": str(error)})
         return described
 
 
@@ -161,8 +161,8 @@ class Draw(Handler):
     def _draw(self) -> dict[str, str]:
         task = self.shelf.model(self.get_query_argument("model", "")).task
         length = _integer("length", self.get_query_argument("length", ""))
-        if not 1 <= length <= LONGEST:
-            raise BadSetting("length", length, f"an integer from 1 to {LONGEST}")
+        if not 1 <= length <= LONGEST_DRAWN:
+            raise BadSetting("length", length, f"an integer from 1 to {LONGEST_DRAWN}")
         seed = _integer("seed", self.get_query_argument("seed", "0"))
         return {"problem": task.format_problem(task.sample(seed, 1, length).problems[0])}
 
@@ -226,7 +226,7 @@ def listen(port: int | None) -> socket.socket:
     """A free port of this machine: the one asked for, or the first free one."""
     if port is not None and not 0 <= port <= 65535:
         raise BadSetting("port", port, "an integer from 0 (any) to 65535")
-    for candidate in [port] if port is not None else range(PORT, PORT + ATTEMPTS):
+    for candidate in [port] if port is not None else range(PORT, PORT + PORTS_TRIED):
         try:
             listening = socket.create_server((HOST, candidate))
         except OSError as error:
@@ -237,7 +237,9 @@ def listen(port: int | None) -> socket.socket:
             return listening
     if port is not None:
         raise BadSetting("port", port, "a port that is free and open to you")
-    raise RunProblem(f"none of the ports {PORT} to {PORT + ATTEMPTS - 1} is free; name one: --port")
+    raise RunProblem(
+        f"none of the ports {PORT} to {PORT + PORTS_TRIED - 1} is free; name one: --port"
+    )
 
 
 async def serve(shelf: Shelf, listening: socket.socket) -> None:

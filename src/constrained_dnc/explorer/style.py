@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import plotly.graph_objects as go
 
-# Okabe and Ito's colours, told apart with any colour vision and on white as on black.
-BLUE, ORANGE, GREEN, VERMILION, PURPLE, SKY = (
-    "#0072B2",
-    "#E69F00",
-    "#009E73",
-    "#D55E00",
-    "#CC79A7",
-    "#56B4E9",
-)
+from constrained_dnc import colours
+from constrained_dnc.colours import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
+
 HEADS = (VERMILION, GREEN, ORANGE, PURPLE, SKY)
 """Read heads; the write head is blue."""
 MODES = {"backward": ORANGE, "forward": GREEN, "content": BLUE}
-PHASES = {"encoding": BLUE, "decoding": ORANGE}
 GREY = "#8a949d"
 
 LEFT, RIGHT, TOP, BOTTOM = 84, 14, 8, 34
 """Margins in pixels, the same for all figures over time: a cursor crosses them in one line."""
 
 
-def template(
-    ink: str, faint: str, card: str, cell: str, weak: tuple[str, str]
-) -> go.layout.Template:
+def template(page: Mapping[str, str], cell: str, weak: tuple[str, str]) -> go.layout.Template:
     """Colours and defaults; `weak` are the tones beside zero on the way to blue and to orange."""
+    ink, faint, card = (page[name] for name in ("ink", "faint", "ground"))
     blue, orange = weak
     axis: dict[str, Any] = {
         "color": ink,
@@ -41,7 +34,9 @@ def template(
         "automargin": False,
         "title": {"standoff": 4},
     }
-    strong_blue, strong_orange = ("#003a5c", "#7a2f00") if card == "#ffffff" else (SKY, "#ffb27a")
+    strong_blue, strong_orange = (
+        ("#003a5c", "#7a2f00") if page is colours.LIGHT else (SKY, "#ffb27a")
+    )
     # Zero has the colour of the page: what nobody touched is not there.
     sequential = [[0, card], [0.12, blue], [0.55, BLUE], [1, strong_blue]]
     upwards = [[0.5, card], [0.57, orange], [0.8, VERMILION], [1, strong_orange]]
@@ -68,5 +63,5 @@ def template(
     )
 
 
-LIGHT = template("#1d2328", "#c9ced3", "#ffffff", "#e8ebee", ("#b5d3e7", "#f7d3bd"))
-DARK = template("#e3e7ea", "#4a525a", "#1b2025", "#343c44", ("#134a6b", "#6b3a1c"))
+LIGHT = template(colours.LIGHT, "#e8ebee", ("#b5d3e7", "#f7d3bd"))
+DARK = template(colours.DARK, "#343c44", ("#134a6b", "#6b3a1c"))

@@ -13,18 +13,21 @@ import plotly.graph_objects as go
 
 from constrained_dnc import published
 from constrained_dnc.explorer import figures, scores
-from constrained_dnc.explorer.attempts import LONGEST, MOST_SLOTS, Attempt, arrays, state_paths
+from constrained_dnc.explorer.attempts import (
+    LONGEST_DRAWN,
+    MOST_DRAWN_SLOTS,
+    Attempt,
+    arrays,
+    state_paths,
+)
 from constrained_dnc.explorer.models import Model
 from constrained_dnc.words import PAPERS_RULE
-
-NEEDED = ("write_weights", "read_weights", "usage", "precedence", "memory")
-"""What the browser follows slots and builds the two matrices from, step by step."""
 
 
 def describe(model: Model) -> dict[str, Any]:
     """What the page says about a model."""
     training = model.config.training
-    lengths = (min(4, LONGEST), training.max_length, training.unseen_length)
+    lengths = (min(4, LONGEST_DRAWN), training.max_length, training.unseen_length)
     return {
         "name": model.name,
         "task": model.task.name,
@@ -34,19 +37,19 @@ def describe(model: Model) -> dict[str, Any]:
         "state": model.state,
         "is_training": model.is_training,
         "memory_size": model.memory_size,
-        "most_slots": MOST_SLOTS,
-        "longest": LONGEST,
+        "most_slots": MOST_DRAWN_SLOTS,
+        "longest": LONGEST_DRAWN,
         "training_lengths": model.training_lengths,
-        "examples": sorted({*lengths, min(2 * training.unseen_length, LONGEST)}),
+        "examples": sorted({*lengths, min(2 * training.unseen_length, LONGEST_DRAWN)}),
     }
 
 
-def view(found: Attempt, slots: int | None = None) -> dict[str, Any]:
+def view(found: Attempt) -> dict[str, Any]:
     """Everything about an attempt that does not need other problems."""
-    shown = figures.slots_in_play(found.internals) if slots is None else slots
+    shown = figures.slots_in_play(found.internals)
     named = arrays(found)
-    needed = {name: named[name] for name in NEEDED}
-    needed["memory"] = named["memory"][:, :shown]
+    # what the browser follows slots and builds the two matrices from, step by step
+    needed = {"memory": named["memory"][:, :shown]}
     for name in ("write_weights", "read_weights", "usage", "precedence"):
         needed[name] = named[name][..., :shown]
     for name in ("write_gate", "allocation_gate", "read_modes"):
@@ -61,6 +64,7 @@ def view(found: Attempt, slots: int | None = None) -> dict[str, Any]:
         "encoding_steps": found.encoding_steps,
         "first_result_step": found.first_result_step,
         "slots": shown,
+        "touched": figures.TOUCHED,
         "heads": found.model.dnc.num_reads,
         "word": found.model.dnc.word_size,
         "score": found.score,

@@ -25,7 +25,7 @@ from constrained_dnc.model import fused
 from constrained_dnc.model.dnc import DNC, Unrolled
 from constrained_dnc.model.growing import Growing
 from constrained_dnc.model.losses import Answered, LossKind, task_loss, total_loss
-from constrained_dnc.shapes import Array, Float
+from constrained_dnc.shapes import AnyArray, Array, Float
 from constrained_dnc.words import CHOICES
 
 
@@ -108,9 +108,8 @@ class PureBackend(AbstractBackend):
         size = self.memory_size if memory_size is None else memory_size
         model.check_run(inputs, size)
         steps = len(inputs)
-        blank = ((0, rounded_up(steps) - steps), (0, 0), (0, 0))
-        padded = _pure_forward(model, jnp.pad(inputs, blank), size)
-        return Unrolled(padded.outputs[:steps], padded.cell_states[:steps], None)
+        unrolled = _pure_forward(model, padded(inputs), size)
+        return Unrolled(unrolled.outputs[:steps], unrolled.cell_states[:steps], None)
 
     def weights(self, model: DNC, inputs: Any) -> tuple[Any, Any]:
         return _pure_weights(model, inputs, self.memory_size)
@@ -196,6 +195,12 @@ def _obstacle(model: DNC) -> str | None:
     if jax.default_backend() != "cpu":
         return f"JAX computes on a {jax.default_backend()}"
     return fused.missing_reason()
+
+
+def padded(inputs: Float[AnyArray, "time batch inputs"]) -> Float[Array, "steps batch inputs"]:
+    """Inputs with blank steps up to a number of steps for which a program may be compiled."""
+    blank = rounded_up(len(inputs)) - len(inputs)
+    return jnp.pad(inputs, ((0, blank), (0, 0), (0, 0)))
 
 
 def rounded_up(steps: int) -> int:

@@ -12,6 +12,7 @@ from constrained_dnc.errors import (
     require_integer,
     require_number,
 )
+from constrained_dnc.published import SLOTS
 
 MemorySize: TypeAlias = int | Literal["growing"]
 """Slots of the memory of a trained model, or a number that grows with its input."""
@@ -24,7 +25,7 @@ MOST_SLOTS = 2**24
 class ModelConfig:
     """Sizes and constants of a DNC; the defaults are the paper's."""
 
-    memory_size: int = 50
+    memory_size: int = SLOTS
     """Slots of the memory, N, in training; a trained model runs with any number."""
     word_size: int = 16
     """Entries of one slot, W."""

@@ -77,11 +77,11 @@ class DNC(eqx.Module):
         *,
         input_size: int,
         output_size: int,
-        word_size: int = 16,
-        num_reads: int = 4,
-        memory_size: int = 50,
-        clip_value: float | None = 20.0,
-        lookup: str = "every-slot",
+        word_size: int,
+        num_reads: int,
+        memory_size: int,
+        clip_value: float | None,
+        lookup: str,
         key: Array,
     ):
         """Wrap `controller`, which must take `input_size + num_reads * word_size` inputs."""
@@ -116,6 +116,16 @@ class DNC(eqx.Module):
             memory=empty_memory(size, self.word_size, self.num_reads, dtype, slots),
             reads=jnp.zeros((self.num_reads, self.word_size), dtype),
         )
+
+    def initial_states(
+        self, batch: int, memory_size: int | None = None, growing: Growing | None = None
+    ) -> DNCState:
+        """The same for every sample of a batch."""
+        states: DNCState = jax.tree.map(
+            lambda leaf: jnp.broadcast_to(leaf, (batch, *leaf.shape)),
+            self.initial_state(memory_size, growing),
+        )
+        return states
 
     def step(
         self, inputs: Float[Array, "inputs"], state: DNCState, growing: Growing | None = None
@@ -169,10 +179,7 @@ class DNC(eqx.Module):
             size = self.memory_size if memory_size is None else memory_size
         self.check_run(inputs, size)
         inputs = jnp.asarray(inputs)
-        start = state or jax.tree.map(
-            lambda leaf: jnp.broadcast_to(leaf, (inputs.shape[1], *leaf.shape)),
-            self.initial_state(size, growing),
-        )
+        start = state or self.initial_states(inputs.shape[1], size, growing)
 
         def body(state: DNCState, inputs: Float[Array, "batch inputs"]) -> tuple[DNCState, Any]:
             step = partial(self.step, growing=growing)

@@ -23,25 +23,32 @@ from matplotlib.ticker import FixedLocator, NullLocator, ScalarFormatter
 from PIL import Image
 
 from constrained_dnc import published
+from constrained_dnc.approaches import USED_SLOTS
+from constrained_dnc.colours import (
+    BLUE,
+    DARK,
+    GREEN,
+    LIGHT,
+    ORANGE,
+    PURPLE,
+    SKY,
+    VERMILION,
+)
 from constrained_dnc.files import write_atomically
 from constrained_dnc.published import THRESHOLD
 from constrained_dnc.report.wording import label
 from constrained_dnc.study import Curves
 
-# Okabe and Ito's colours, told apart with any colour vision and on white as on black.
 COLOURS = {
-    "stateful-baseline": "#D55E00",
-    "stateless-baseline": "#E69F00",
-    "compr": "#56B4E9",
-    "reg": "#009E73",
-    "compr+reg": "#0072B2",
-    "peephole": "#CC79A7",
+    "stateful-baseline": VERMILION,
+    "stateless-baseline": ORANGE,
+    "compr": SKY,
+    "reg": GREEN,
+    "compr+reg": BLUE,
+    "peephole": PURPLE,
 }
 OTHER_COLOURS = ("#8C8C8C", "#A6761D", "#7570B3", "#66A61E")
-MEMORY_COLOURS = {"trained": "#0072B2", "extended": "#D55E00", "growing": "#009E73"}
-PHASE_COLOURS = {"encoding": "#0072B2", "decoding": "#E69F00"}
-LIGHT = {"ink": "#1d2328", "faint": "#c9ced3", "ground": "#ffffff"}
-DARK = {"ink": "#e3e7ea", "faint": "#4a525a", "ground": "#1b2025"}
+MEMORY_COLOURS = {"trained": BLUE, "extended": VERMILION, "growing": GREEN}
 # From dark to light with time; both ends stand out from either background.
 TIME_COLOURS = LinearSegmentedColormap.from_list(
     "time", ["#3b0f70", "#8c2981", "#de4968", "#fe9f6d", "#f5d08f"]
@@ -62,7 +69,7 @@ class Drawing:
 def colour(approach: str) -> str:
     """The one colour of an approach; that of its constraint for a variant of it."""
     name = approach
-    if approach in (*published.VANILLA, *published.USED_SLOTS):
+    if approach in (*published.VANILLA, *USED_SLOTS):
         name = approach.removeprefix("lstm-").removesuffix("+used")
     if name in COLOURS:
         return COLOURS[name]
@@ -71,7 +78,7 @@ def colour(approach: str) -> str:
 
 def dash(approach: str) -> str:
     """Dashed for a vanilla LSTM with a constraint, dotted for look-up over used slots."""
-    if approach in published.USED_SLOTS:
+    if approach in USED_SLOTS:
         return ":"
     return "--" if approach in published.VANILLA else "-"
 

@@ -18,9 +18,9 @@ from constrained_dnc import published
 from constrained_dnc.analysis.embeddings import PHASES, embedding, phases_of
 from constrained_dnc.analysis.memory_modes import BINS
 from constrained_dnc.analysis.state_space import DIMENSIONS
+from constrained_dnc.colours import PHASE_COLOURS
 from constrained_dnc.report.drawing import (
     COLOURS,
-    PHASE_COLOURS,
     TIME_COLOURS,
     Drawing,
     colour,

@@ -11,6 +11,7 @@ from jaxtyping import Float
 
 from constrained_dnc import published
 from constrained_dnc.analysis import statistics
+from constrained_dnc.approaches import USED_SLOTS
 from constrained_dnc.report.wording import span, thousands
 from constrained_dnc.study import Curves, Study
 from constrained_dnc.words import MEMORIES, PAPERS_RULE, Memory
@@ -141,7 +142,7 @@ def find(study: Study, selection: str | None = None) -> Findings:
     """Evaluate a study, as far as it has got; by default by the paper's selection rule."""
     rule = main_selection(study) if selection is None else selection
     memories: dict[str, Evaluation] = {memory: evaluate(study, memory, rule) for memory in MEMORIES}
-    known = (*published.APPROACHES, *published.SUPPLEMENT_C, *published.USED_SLOTS)
+    known = (*published.APPROACHES, *published.SUPPLEMENT_C, *USED_SLOTS)
     approaches = _in_order(study.approaches, known)
     # Only the parameters of the paper's rule are analysed.
     analysed = approaches if rule == main_selection(study) else ()

@@ -30,7 +30,7 @@ from constrained_dnc.report.findings import Findings, find
 from constrained_dnc.report.summary import budget_warning, terminal_table
 from constrained_dnc.report.verdicts import NOT_RUN, Verdict, judge_all
 from constrained_dnc.report.wording import DASH, plural, rounded, span
-from constrained_dnc.study import Study, read_study
+from constrained_dnc.study import Study, disk, read_study
 
 __all__ = ["build_report", "collect", "compose", "terminal_table", "write"]
 
@@ -72,12 +72,12 @@ def build_report(study_directory: Path, progress: ReportProgress | None = None) 
 def write(contents: Contents, progress: ReportProgress | None = None) -> Path:
     """The same for what was collected of a study."""
     tell = progress or (lambda stage, done, total: None)
-    directory = contents.main.study.path / "report"
+    study = contents.main.study.path
     for found in contents.tables.values():
-        write_tables(found, directory / "tables")
+        write_tables(found, study / disk.TABLES)
     embed_all(contents.main.study, figures.wanted_embeddings(contents.main), tell)
-    images = _draw_all(contents, directory / "figures", tell)
-    page = directory / "index.html"
+    images = _draw_all(contents, study / disk.FIGURES, tell)
+    page = study / disk.PAGE
     write_atomically(page, compose(contents, images).encode())
     return page
 
@@ -97,14 +97,16 @@ def collect(study: Study) -> Contents:
     }
     for findings in others:
         rule = findings.selection
-        found[rule] = [selection.named(table, rule) for table in tables.all_tables(findings)]
+        found[rule] = [
+            selection.by_other_rule(table, rule) for table in tables.all_tables(findings)
+        ]
     return Contents(
         rules,
         found,
         {
             "figures": figures.all_drawings(main),
             "rules": [
-                selection.drawn(drawing, findings.selection)
+                selection.by_other_rule(drawing, findings.selection)
                 for findings in others
                 for drawing in figures.curve_drawings(findings)
             ],
@@ -130,6 +132,7 @@ def compose(contents: Contents, images: Mapping[str, Sequence[Image]]) -> str:
         "other_verdicts": _other_verdicts(rules[1:]),
         "rules": [selection.sentence(of.selection, study) for of in rules] if has_rules else [],
         "rule_names": [of.selection for of in rules],
+        "disagreement": rounded(100 * selection.DISAGREEMENT, 0),
         "disagreements": selection.disagreements(rules),
         "num_runs": len(study.runs),
         "other_tables": [(of.selection, contents.tables[of.selection]) for of in rules[1:]],

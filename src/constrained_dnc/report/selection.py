@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 
 from constrained_dnc import published
 from constrained_dnc.analysis import statistics
+from constrained_dnc.config import CALM
 from constrained_dnc.report.cells import Table
 from constrained_dnc.report.drawing import Drawing
 from constrained_dnc.report.findings import Findings
@@ -31,27 +33,20 @@ def sentence(rule: str, study: Study) -> str:
         f"(paper: {published.UNSEEN_LENGTH}), which is not in training.",
         "seen": f"seen: the lowest {mean} of the loss at training lengths, no other length used.",
         "score": f"score: the highest {mean} of the score at {at}, from calm moments only, when "
-        "the loss at training lengths is at most three times its running median.",
+        f"the loss at training lengths is at most {CALM:g} times its running median.",
     }.get(rule, f"{rule}.")
 
 
-def named(table: Table, rule: str) -> Table:
-    """The same kind of table for another rule than the paper's."""
-    return replace(
-        table,
-        name=f"{table.name}_{rule}_selection",
-        title=f"{table.title}, selected by {rule}",
-        caption=f"{table.caption} Parameters selected by the rule {rule}, not the paper's.",
-    )
+Shown = TypeVar("Shown", Table, Drawing)
 
 
-def drawn(drawing: Drawing, rule: str) -> Drawing:
-    """The same kind of figure for another rule than the paper's."""
+def by_other_rule(shown: Shown, rule: str) -> Shown:
+    """The same kind of table or figure for another rule than the paper's."""
     return replace(
-        drawing,
-        name=f"{drawing.name}_{rule}_selection",
-        title=f"{drawing.title}, selected by {rule}",
-        caption=f"{drawing.caption} Parameters selected by the rule {rule}, not the paper's.",
+        shown,
+        name=f"{shown.name}_{rule}_selection",
+        title=f"{shown.title}, selected by {rule}",
+        caption=f"{shown.caption} Parameters selected by the rule {rule}, not the paper's.",
     )
 
 
@@ -87,7 +82,7 @@ def comparison(rules: Sequence[Findings]) -> Table:
 
 
 def disagreements(rules: Sequence[Findings]) -> list[str]:
-    """A sentence for every run whose rules differ by more than 5 points at training lengths."""
+    """A sentence for every run whose rules differ by more than `DISAGREEMENT`."""
     trained = rules[0].study.training_lengths
     if trained is None:
         return []

@@ -8,6 +8,7 @@ analysis/embeddings/HASH.npy  t-SNE, by the hash of the states it belongs to
 attempts/RUN_ID.json          why attempts at a run failed
 failures.json                 the runs that were given up
 locks/RUN_ID                  held by whoever is working on a run
+report/                       index.html, and its tables/ and figures/
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from constrained_dnc.errors import LARGEST_SEED, RunProblem
 from constrained_dnc.files import (
@@ -35,6 +37,7 @@ from constrained_dnc.storage import read_arrays, read_table, write_arrays, write
 STUDY, FAILURES = "study.json", "failures.json"
 RUNS, RESULTS, ANALYSIS, ATTEMPTS, LOCKS = "runs", "results", "analysis", "attempts", "locks"
 EMBEDDINGS = f"{ANALYSIS}/embeddings"
+PAGE, TABLES, FIGURES = "report/index.html", "report/tables", "report/figures"
 
 SCHEMA = pa.schema(
     [
@@ -58,7 +61,11 @@ SCHEMA = pa.schema(
         ("status", pa.string()),
     ]
 )
-"""The columns of results, in a study and in a run directory."""
+"""The columns of results, in a study and in a run directory.
+
+Their values come from `_row` in evaluation/lengths.py; the scores are a task's `Scores`, averaged
+in `MeanScores`.
+"""
 
 
 def run_folder(study: Path, run_id: str) -> Path:
@@ -139,6 +146,16 @@ def write_request(study: Path, request: Mapping[str, Any]) -> None:
 # results ------------------------------------------------------------------------------------------
 
 
+def results_table(rows: Iterable[Mapping[str, object]]) -> pa.Table:
+    """Rows with all columns and no other: pyarrow would write null for one, and drop another."""
+    found = list(rows)
+    for row in found:
+        if row.keys() != set(SCHEMA.names):
+            wrong = ", ".join(sorted(row.keys() ^ set(SCHEMA.names)))
+            raise ValueError(f"a row of results has columns too few or too many: {wrong}")
+    return pa.Table.from_pylist(found, SCHEMA)
+
+
 def write_results(study: Path, name: str, rows: pa.Table | Iterable[Mapping[str, object]]) -> None:
     """Store the rows of one run: all of them or, after a crash, none."""
     table = rows if isinstance(rows, pa.Table) else pa.Table.from_pylist(list(rows), SCHEMA)
@@ -165,6 +182,14 @@ def results_of(study: Path, run_id: str) -> dict[int, Path]:
     files = (study / RESULTS).glob(f"{run_id}-*.parquet")
     numbers = {file.stem.removeprefix(f"{run_id}-"): file for file in files}
     return {int(number): file for number, file in numbers.items() if number.isdecimal()}
+
+
+def memories_in(file: Path) -> set[str]:
+    """The kinds of memory that results are of; none if they are damaged, or do not say."""
+    try:
+        return set(pq.read_table(file, columns=["memory"])["memory"].to_pylist())
+    except (OSError, pa.ArrowException):
+        return set()
 
 
 # analysis -----------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Float, Int
 
-from constrained_dnc.errors import BadSetting, RunProblem
+from constrained_dnc.errors import BadSetting, RunProblem, first_line
 from constrained_dnc.storage import read_arrays
 from constrained_dnc.study.disk import (
     SCHEMA,
@@ -255,7 +255,7 @@ def query(path: Path, sql: str) -> pa.Table:
             (statement,) = connection.extract_statements(sql)
             return connection.sql(statement.query).to_arrow_table()
         except (duckdb.Error, pa.ArrowException, AttributeError) as error:
-            reason = str(error).splitlines()[0]
+            reason = first_line(error)
         except ValueError:
             reason = "not none, not several"
     raise BadSetting("sql", sql, f"one SQL query over the table results ({reason})")

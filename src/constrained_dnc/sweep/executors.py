@@ -19,7 +19,7 @@ from distributed import KilledWorker
 
 from constrained_dnc.config import Config
 from constrained_dnc.cores import available_cores
-from constrained_dnc.errors import BadSetting, RunProblem, require_integer
+from constrained_dnc.errors import BadSetting, RunProblem, first_line, require_integer
 from constrained_dnc.plugins import carried, sources
 from constrained_dnc.sweep.plan import MAX_ATTEMPTS, Plan
 from constrained_dnc.sweep.trial import Outcome, run_trial
@@ -93,8 +93,7 @@ def connected(scheduler: str | None, workers: int | None) -> Iterator[Client]:
                 cluster = entered.enter_context(_cluster(count))
             client = entered.enter_context(connect(cluster))
         except (OSError, RuntimeError, ImportError) as error:
-            reason = str(error).partition("\n")[0]
-            raise RunProblem(f"the workers cannot be started: {reason}") from error
+            raise RunProblem(f"the workers cannot be started: {first_line(error)}") from error
         yield client
 
 

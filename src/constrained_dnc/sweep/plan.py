@@ -10,11 +10,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from constrained_dnc.approaches import APPROACHES, Approach
-from constrained_dnc.config import Config, Parts, get_preset, located
+from constrained_dnc.config import Config, Parts, get_preset, located, without_iterations
 from constrained_dnc.errors import (
     BadSetting,
     require_integer,
@@ -111,7 +108,9 @@ class Plan:
     def _evaluated_after(self, run_id: str) -> int:
         """The most iterations that a run was asked for and then evaluated; 0 if it never was."""
         files = disk.results_of(self.folder, run_id)
-        return max((n for n, file in files.items() if _has_all_memories(file)), default=0)
+        # an earlier version may have evaluated fewer memories
+        needed = set(EVALUATED[PAPERS_RULE])
+        return max((n for n, file in files.items() if needed <= disk.memories_in(file)), default=0)
 
     def lock(self, config: Config) -> Path:
         """Held by whoever is working on the run."""
@@ -158,15 +157,6 @@ class Plan:
                 failures.append({**about, "reason": reasons[-1], "attempts": len(reasons)})
         disk.write_failures(self.folder, failures)
         return failures
-
-
-def _has_all_memories(path: Path) -> bool:
-    """Whether results are whole: an earlier version may have evaluated fewer memories."""
-    try:
-        memories = pq.read_table(path, columns=["memory"])["memory"].to_pylist()
-    except (OSError, pa.ArrowException):  # damaged, or without the column: to be made again
-        return False
-    return set(EVALUATED[PAPERS_RULE]) <= set(memories)
 
 
 def open_study(folder: Path, request: Request, command: Sequence[str] = ()) -> Plan:
@@ -217,8 +207,7 @@ def _union(lists: Iterable[list[str]]) -> list[str]:
 
 def _settings(config: Config) -> dict[str, Any]:
     """What all runs of a study share, by name; they need not be equally long."""
-    values = asdict(config)
-    del values["training"]["iterations"]
+    values = without_iterations(asdict(config))
     return {
         f"{part}.{name}": value
         for part in ("model", "training", "evaluation")

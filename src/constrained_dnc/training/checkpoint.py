@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from constrained_dnc.config import Config, differing
+from constrained_dnc.config import Config, differing, without_iterations
 from constrained_dnc.errors import RunProblem
 from constrained_dnc.files import read_tensors, write_tensors
 from constrained_dnc.training.disk import CHECKPOINTS
@@ -54,7 +54,7 @@ class Checkpoints:
         for rule, parameters in progress.selected.items():
             tensors |= name_leaves(parameters, f"selected-{rule}")
         about = {
-            "config": _without_iterations(json.loads(self._config.to_json())),
+            "config": without_iterations(json.loads(self._config.to_json())),
             **self._computed_by,
             "iteration": progress.iteration,
             "skipped_updates": progress.skipped_updates,
@@ -98,8 +98,8 @@ def different_fields(
     try:
         # a checkpoint may know nothing of the backend and the threads
         return differing(
-            {**_without_iterations(ours), **computed_by},
-            {**_without_iterations(about["config"]), **computed_by, **_known(about, computed_by)},
+            {**without_iterations(ours), **computed_by},
+            {**without_iterations(about["config"]), **computed_by, **_known(about, computed_by)},
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise RunProblem(f"the config in a checkpoint cannot be read: {error!r}") from error
@@ -107,12 +107,6 @@ def different_fields(
 
 def _known(about: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
     return {name: about[name] for name in names if name in about}
-
-
-def _without_iterations(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A config in plain values, as it is for all lengths of the run."""
-    training = {name: v for name, v in config["training"].items() if name != "iterations"}
-    return {**config, "training": training}
 
 
 Found: TypeAlias = tuple[Path, dict[str, Any], dict[str, Any]]

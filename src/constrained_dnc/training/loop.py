@@ -26,7 +26,7 @@ from constrained_dnc.training.guard import (
     guarded_update,
     keep_skipped_update,
 )
-from constrained_dnc.training.metrics import MetricsFile, mean_entropy
+from constrained_dnc.training.metrics import MetricsFile, finite_or_none, mean_entropy
 from constrained_dnc.training.observer import Observer, Snapshot
 from constrained_dnc.training.opening import Opened, end_of, open_training, prepare_folder
 from constrained_dnc.training.run import (
@@ -241,7 +241,7 @@ class _Training:
         progress = self.progress
         running_mean = {}
         for rule, selection in progress.selections.items():
-            mean = selection.best_mean if math.isfinite(selection.best_mean) else None
+            mean = finite_or_none(selection.best_mean)
             running_mean[rule] = mean
             if rule in progress.selected and self.written.get(rule) != selection.best_iteration:
                 write_selected(

@@ -55,7 +55,7 @@ class MetricsFile:
 
     def append(self, line: Mapping[str, float | int | None]) -> None:
         """Add one line; a value that is not finite is stored as null."""
-        text = json.dumps({name: _finite_or_none(value) for name, value in line.items()})
+        text = json.dumps({name: finite_or_none(value) for name, value in line.items()})
         content = text.encode() + b"\n"
         try:
             self._digest.update(content)
@@ -133,5 +133,6 @@ def mean_entropy(weights: Float[np.ndarray, "*steps slots"]) -> float:
     return float(-(shares * logs).sum(axis=-1).mean()) if len(shares) else 0.0
 
 
-def _finite_or_none(value: float | int | None) -> float | int | None:
+def finite_or_none(value: float | int | None) -> float | int | None:
+    """What JSON can hold of a number."""
     return value if value is not None and math.isfinite(value) else None

@@ -101,13 +101,7 @@ class _Steps:
     def __init__(self, model: DNC, batch: Any, memory_size: int):
         self.model = model
         self.batch = batch
-        samples = batch.inputs.shape[1]
-        self.states: list[DNCState] = [
-            jax.tree.map(
-                lambda leaf: jnp.broadcast_to(leaf, (samples, *leaf.shape)),
-                model.initial_state(memory_size),
-            )
-        ]
+        self.states = [model.initial_states(batch.inputs.shape[1], memory_size)]
         self.outputs: list[Any] = []
         self.cells: list[Any] = []
 

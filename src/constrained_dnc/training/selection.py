@@ -12,10 +12,9 @@ import statistics
 from collections import deque
 from typing import Any
 
+from constrained_dnc.config import CALM
+from constrained_dnc.training.metrics import finite_or_none
 from constrained_dnc.words import Rule
-
-CALM = 3.0
-"""A loss on seen lengths above this many times its running median is a spike."""
 
 
 class Selection:
@@ -63,10 +62,10 @@ class Selection:
     def to_values(self) -> dict[str, Any]:
         """Everything, as JSON values; None stands for infinity."""
         return {
-            "values": [_finite_or_none(value) for value in self._values],
+            "values": [finite_or_none(value) for value in self._values],
             "counts_full_windows": self._counts_full_windows,
             "best_iteration": self.best_iteration,
-            "best_mean": _finite_or_none(self.best_mean),
+            "best_mean": finite_or_none(self.best_mean),
         }
 
     @staticmethod
@@ -150,7 +149,3 @@ def stored_selections(
         rule: type(fresh).from_values(values[rule], window)
         for rule, fresh in new_selections(window).items()
     }
-
-
-def _finite_or_none(value: float) -> float | None:
-    return value if math.isfinite(value) else None
