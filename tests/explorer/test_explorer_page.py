@@ -179,7 +179,7 @@ def test_saving_pictures_and_numbers(browser, address, runs):
     assert files[0].read_bytes().startswith(b"\x89PNG")
     picture = files[1].read_text()
     assert picture.startswith("<svg")
-    assert "background: rgb(255, 255, 255)" in picture
+    assert "fill: rgb(255, 255, 255)" in picture  # the ground of the page
     browser.run("document.querySelector('.answer a').click()")
     numbers = browser.downloads / "copy-compr+reg.npz"
     browser.wait_for(lambda: numbers.exists() and numbers.stat().st_size)
