@@ -332,7 +332,7 @@ PRESETS = {preset.name: preset for preset in (SMOKE, QUICK, PAPER)}
 def get_preset(name: str) -> Preset:
     """The preset of that name."""
     if name not in PRESETS:
-        raise BadSetting("preset", name, one_of(PRESETS))
+        raise BadSetting("preset", name, one_of(PRESETS, name))
     return PRESETS[name]
 
 

@@ -37,9 +37,22 @@ def _shortened(text: str) -> str:
     return text if left <= 0 else f"{text[:160]}... ({left} more characters) ...{text[-40:]}"
 
 
-def one_of(names: Iterable[str]) -> str:
-    """The accepted part of the sentence for a choice between names."""
-    return "one of " + ", ".join(sorted(names))
+def one_of(names: Iterable[str], given: object = "") -> str:
+    """The accepted part of the sentence for a choice between names.
+
+    >>> one_of(["sort", "copy"], "srot")
+    'one of copy, sort (did you mean sort?)'
+    """
+    names = sorted(names)
+    return "one of " + ", ".join(names) + did_you_mean(given, names)
+
+
+def did_you_mean(given: object, names: Iterable[str]) -> str:
+    """A hint at the name that looks like the one that was given, if there is one."""
+    import difflib  # noqa: PLC0415 - only for typos
+
+    close = difflib.get_close_matches(str(given), list(names), 1)
+    return f" (did you mean {close[0]}?)" if close else ""
 
 
 def require_integer(setting: str, value: object, minimum: int, maximum: int = LARGEST_SIZE) -> None:

@@ -144,7 +144,9 @@ def test_train_stores_what_was_asked_for(tmp_path, capsys):
     [
         (["--preset", "fast"], ["preset is 'fast'", "paper, quick, smoke"]),
         (["--preset"], ["preset is ''", "smoke"]),
-        (["--approach", "regg"], ["approach is 'regg'", "compr+reg"]),
+        (["--approach", "regg"], ["approach is 'regg'", "compr+reg", "(did you mean reg?)"]),
+        (["--approach", "all"], ["approach is 'all'; accepted: one of those that it stands for"]),
+        (["--approach", "none.py:gentle"], ["approaches is 'none.py:gentle'"]),
         (["--approach.compression", "False"], ["a name of your own"]),
         (["--training.window", "0"], ["training.window is 0"]),
         (["--training.min-length", "9", "--training.max-length", "3"], ["training.max_length"]),
@@ -205,6 +207,27 @@ def test_evaluate_prints_and_stores_scores(smoke_run, capsys):
     assert "finished after 60" in lines[-1]
     names = {path.name for path in smoke_run.glob("*.parquet")}
     assert {"evaluation-unseen-8.parquet", "evaluation-unseen-12.parquet"} <= names
+
+
+def test_lengths_at_which_a_growing_memory_was_given_up_are_mentioned(smoke_run, capsys):
+    """An untrained model is right in fewer than half of its entries at 5, beyond its training."""
+    arguments = ["evaluate", str(smoke_run), "--memory-size", "growing", "--batches", "1"]
+    assert main([*arguments, "--lengths", "2,5,6"]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert [row[:2] for row in rows[1:3]] == [["growing", "2"], ["growing", "5"]]
+    assert " ".join(rows[3]) == "growing longer inputs not measured: less than half is right"
+
+
+def test_an_approach_in_a_file_is_trained(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(
+        "from constrained_dnc import Approach\n"
+        "gentle = Approach('gentle', controller='peephole', compression=True)\n"
+    )
+    arguments = ["--preset=smoke", "--approach=mine.py:gentle", "--training.iterations=10"]
+    assert main(["train", "copy", *arguments]) == 0
+    approach = load_run(tmp_path / "runs" / "copy-gentle-0").config.approach
+    assert (approach.name, approach.compression) == ("gentle", True)
 
 
 @pytest.mark.parametrize("command", [["predict", "RUN", "3 1"], ["evaluate", "RUN"]])

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 
 import constrained_dnc
-from constrained_dnc.errors import BadSetting, RunProblem, first_line, printable
+from constrained_dnc.errors import BadSetting, RunProblem, did_you_mean, first_line, printable
 from constrained_dnc.training.stopping import interrupts_end_at_once
 
 COMMANDS = {  # name: (module, what it does)
@@ -109,11 +109,8 @@ def _run(name: str = "help", *arguments: str) -> int:
         print(completion_script(arguments[0] if arguments else "", COMMANDS))
         return 0
     if name not in COMMANDS:
-        import difflib  # noqa: PLC0415 - only for typos
-
-        close = difflib.get_close_matches(name, COMMANDS, 1)
-        hint = f" (did you mean {close[0]}?)" if close else ""
-        raise BadSetting("command", name, f"one of {', '.join(COMMANDS)}{hint}")
+        accepted = f"one of {', '.join(COMMANDS)}{did_you_mean(name, COMMANDS)}"
+        raise BadSetting("command", name, accepted)
     module = importlib.import_module(f"constrained_dnc.cli.{COMMANDS[name][0]}")
     code: int = getattr(module, name)(list(arguments))
     return code

@@ -31,7 +31,7 @@ class _Explore:
     what: Annotated[
         tuple[str, ...],
         tyro.conf.Positional,
-        tyro.conf.arg(metavar="RUN|TEXT", help_behavior_hint=""),
+        tyro.conf.arg(metavar="[RUN ...] [TEXT]", help_behavior_hint=""),
     ] = ()
     """Run directories, also of runs in training, folders of them, or pretrained models such as
     zoo:sort/compr+reg (by default all of these); last a problem, such as "3 1 4 1 0"."""

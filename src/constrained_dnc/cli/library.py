@@ -52,7 +52,7 @@ class _Show:
     task: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TASK")]
     """A task: its name, package.module:Class or file.py:Class."""
     text: Annotated[
-        str | None, tyro.conf.Positional, tyro.conf.arg(metavar="TEXT", help_behavior_hint="")
+        str | None, tyro.conf.Positional, tyro.conf.arg(metavar="[TEXT]", help_behavior_hint="")
     ] = None
     """A problem of your own, such as "3 1 4 1 0"; without it one is drawn."""
     length: int | None = None

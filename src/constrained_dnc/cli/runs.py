@@ -10,7 +10,7 @@ from typing import Annotated
 
 import tyro
 
-from constrained_dnc.approaches import Approach
+from constrained_dnc.approaches import APPROACHES, Approach
 from constrained_dnc.cli.parsing import MEMORY_SIZE, parse, value_of
 from constrained_dnc.cli.progress import Ticker
 from constrained_dnc.config import (
@@ -44,7 +44,7 @@ class _Train:
     """A combination of your own; give it a name of its own."""
     preset: Annotated[str, tyro.conf.arg(metavar="NAME", help=_PRESETS)] = "paper"
     approach_name: Annotated[str, tyro.conf.arg(name="approach", metavar="NAME")] = "compr+reg"
-    """Which approach; `cdnc approaches` lists them."""
+    """Which approach; `cdnc approaches` lists them. One of your own: file.py:NAME."""
     seed: int = 0
     """Fixes the first parameters and every batch."""
     run_dir: Path | None = None
@@ -68,7 +68,7 @@ def train(arguments: list[str]) -> int:
         raise BadSetting("model.memory_size", GROWING, accepted)
     preset = value_of(arguments, "--preset", _Train.preset)
     name = value_of(arguments, "--approach", _Train.approach_name)
-    base = make_config("sort", name, preset=preset)
+    base = make_config("sort", _approach_named(name), preset=preset)
     default = _Train(
         task="",  # refused by the config
         approach=base.approach,
@@ -105,6 +105,18 @@ def train(arguments: list[str]) -> int:
         f"skipped updates {status.skipped_updates}"
     )
     return DIVERGED if status.state == "diverged" else 0
+
+
+def _approach_named(word: str) -> Approach:
+    if word in APPROACHES:
+        return APPROACHES[word]
+    from constrained_dnc.sweep.approaches import find_approaches  # noqa: PLC0415 - slow to import
+
+    found = find_approaches([word])
+    if len(found) > 1:
+        names = ", ".join(approach.name for approach in found)
+        raise BadSetting("approach", word, f"one of those that it stands for: {names}")
+    return found[0]
 
 
 def _has_ended(config: Config, folder: Path) -> bool:
@@ -147,7 +159,9 @@ def evaluate(arguments: list[str]) -> int:
     """Score the selected parameters of a run for every length, into a Parquet file."""
     asked = parse(_Evaluate, arguments, "cdnc evaluate", evaluate.__doc__)
     sizes = None if asked.memory_size is None else parse_memory_sizes(asked.memory_size)
+    lengths = None if asked.lengths is None else parse_lengths(asked.lengths)
     from constrained_dnc.evaluation.lengths import evaluate as evaluate_run  # noqa: PLC0415 - slow to import
+    from constrained_dnc.evaluation.lengths import make_plan  # noqa: PLC0415
     from constrained_dnc.evaluation.memories import size_in  # noqa: PLC0415
     from constrained_dnc.training.compilation import use_compilation_cache  # noqa: PLC0415
     from constrained_dnc.training.run import load_run  # noqa: PLC0415
@@ -157,7 +171,7 @@ def evaluate(arguments: list[str]) -> int:
     with Ticker("percent") as ticker:
         table = evaluate_run(
             run,
-            lengths=None if asked.lengths is None else parse_lengths(asked.lengths),
+            lengths=lengths,
             memory_sizes=sizes,
             batches=asked.batches,
             selection=asked.selection,
@@ -176,6 +190,9 @@ def evaluate(arguments: list[str]) -> int:
             f"{size_in(row):>11}  {row['length']:6}  {100 * row['score']:6.1f} %  "
             f"{100 * row['sequence_accuracy']:12.1f} %"
         )
+    planned = make_plan(run, lengths, sizes, asked.batches)
+    if len(planned) > len(table):
+        print(f"{GROWING:>11}  longer inputs not measured: less than half is right")
     row = table.slice(0, 1).to_pylist()[0]
     print(
         f"{row['task']}, {row['approach']}, seed {row['seed']}: parameters of iteration "

@@ -11,9 +11,8 @@ from constrained_dnc.errors import BadSetting, one_of
 from constrained_dnc.model.controllers import AbstractController
 from constrained_dnc.plugins import absolute, is_import_path, load_names
 
-ACCEPTED = (
-    f"{one_of(APPROACHES)}, all, file.py with approaches, file.py:NAME for one of them, "
-    "or file.py:Class for a controller"
+OWN = (
+    "all, file.py with approaches, file.py:NAME for one of them, or file.py:Class for a controller"
 )
 
 
@@ -44,7 +43,7 @@ def _meant_by(word: str) -> Sequence[Approach]:
     else:
         found = []
     if not found:
-        raise BadSetting("approach", word, ACCEPTED)
+        raise BadSetting("approach", word, f"{one_of(APPROACHES, word)}, {OWN}")
     return found
 
 

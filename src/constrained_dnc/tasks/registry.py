@@ -46,7 +46,7 @@ def get_task(name: str) -> AbstractTask:
 def require_task_name(name: str) -> None:
     """Refuse what cannot name a task; a user's own file is not opened for that."""
     if name not in task_names() and not is_import_path(str(name)):
-        raise BadSetting("task", name, f"{one_of(task_names())}, or {ACCEPTED_PATHS}")
+        raise BadSetting("task", name, f"{one_of(task_names(), name)}, or {ACCEPTED_PATHS}")
 
 
 def _make(name: str, found: object) -> AbstractTask:

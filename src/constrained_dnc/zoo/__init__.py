@@ -7,13 +7,12 @@ it scored.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from constrained_dnc.errors import BadSetting, RunProblem
+from constrained_dnc.errors import BadSetting, RunProblem, did_you_mean
 from constrained_dnc.files import read_json
 from constrained_dnc.published import max_length_of
 from constrained_dnc.words import Memory, Rule
@@ -81,8 +80,6 @@ def find(name: str | Path) -> Pretrained:
     """The model of that name."""
     models, name = pretrained(), str(name)
     if name not in models:
-        close = difflib.get_close_matches(name, models, 1)
-        hint = f" (did you mean {close[0]}?)" if close else ""
         accepted = ", ".join(models) or "none: this installation has no pretrained models"
-        raise BadSetting("pretrained model", name, accepted + hint)
+        raise BadSetting("pretrained model", name, accepted + did_you_mean(name, models))
     return models[name]
