@@ -4,7 +4,8 @@
 
 The study need not be finished. Of every task and approach the zoo gets the trial with the highest
 running mean of the score that selected its parameters, so no length beyond the one of selection
-has a say in the choice. A model that is there already keeps the commit it was trained with.
+has a say in the choice; the parameters by the paper's rule come with it if they reach further with
+some memory. A model that is there already keeps the commit it was trained with.
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ from pathlib import Path
 import numpy as np
 
 from constrained_dnc.evaluation.memories import free_capacity_of
+from constrained_dnc.published import max_length_of
 from constrained_dnc.study import Study, read_study
 from constrained_dnc.training.disk import CONFIG, FREE_CAPACITY, SELECTED, STATUS
 from constrained_dnc.training.run import Run, load_run
+from constrained_dnc.words import PAPERS_RULE
 from constrained_dnc.zoo import RULE, SCORES
 
 DATA = ("results/*.parquet", "analysis/*.npz", "analysis/embeddings/*.npy", "failures.json")
@@ -68,16 +71,25 @@ def _commit(run: Run, target: Path) -> str | None:
 def _ship_model(study: Study, run: Run, target: Path, about: dict[str, object]) -> None:
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
-    free_capacity_of(run, RULE)  # makes sure that it is stored
-    for name in (CONFIG, STATUS, SELECTED[RULE], FREE_CAPACITY):
+    scores = _scores(study, run.config.run_id)
+    rules = [RULE, PAPERS_RULE] if _reaches_further(scores) else [RULE]
+    for rule in rules:
+        free_capacity_of(run, rule)  # makes sure that it is stored
+    for name in (CONFIG, STATUS, *(SELECTED[rule] for rule in rules), FREE_CAPACITY):
         shutil.copyfile(run.folder / name, target / name)
     about |= {
         "trial": run.config.seed,
         "iterations": run.status.iteration,
         "iteration": run.selected(RULE).iteration,
-        "scores": _scores(study, run.config.run_id),
+        "scores": scores,
     }
     (target / SCORES).write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+
+
+def _reaches_further(scores: dict[str, dict[str, dict[int, float]]]) -> bool:
+    """Whether some maximum length is longer by the paper's rule."""
+    ours, papers = scores[RULE], scores[PAPERS_RULE]
+    return any(max_length_of(papers[memory]) > max_length_of(ours[memory]) for memory in ours)
 
 
 def _scores(study: Study, run_id: str) -> dict[str, dict[str, dict[int, float]]]:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from constrained_dnc import load_run, predict, zoo
+from constrained_dnc.errors import BadSetting
 from constrained_dnc.evaluation.lengths import evaluate
 from constrained_dnc.report.page import build_report
 from constrained_dnc.study import read_study
@@ -43,6 +44,14 @@ def test_a_pretrained_model_scores_what_is_stored(name):
 def test_a_pretrained_model_sorts():
     answer = predict("zoo:sort/compr+reg", "3 1 4 1 0 2 2 4 0 1")
     assert list(answer) == sorted([3, 1, 4, 1, 0, 2, 2, 4, 0, 1])
+
+
+def test_a_pretrained_model_copies_twenty_times_the_longest_input_of_its_training():
+    problem = np.random.default_rng(1).integers(0, 5, 300)
+    answer = predict("zoo:copy/compr+reg+used", problem, memory_size=500, selection="unseen")
+    assert np.mean(np.array(answer) == problem) > 0.95
+    with pytest.raises(BadSetting, match="'seen'; accepted: unseen or score, as come with"):
+        predict("zoo:copy/compr+reg+used", problem, selection="seen")
 
 
 def test_the_results_are_those_of_the_models():

@@ -152,7 +152,7 @@ class Run:
 
     @property
     def default_rule(self) -> Rule:
-        """The paper's rule; for a pretrained model, the one whose parameters come with it."""
+        """The paper's rule; for a pretrained model, the one that all of them come with."""
         return zoo.RULE if self.is_pretrained else PAPERS_RULE
 
     @property
@@ -181,10 +181,11 @@ class Run:
         rule = self.default_rule if rule is None else rule
         if rule not in RULES:
             raise BadSetting("selection", rule, one_of(RULES))
-        if self.is_pretrained and rule != self.default_rule:
-            accepted = f"{self.default_rule}: only those parameters come with a pretrained model"
-            raise BadSetting("selection", rule, accepted)
         path = self.folder / SELECTED[rule]
+        if self.is_pretrained and not path.exists():
+            there = [name for name in RULES if (self.folder / SELECTED[name]).exists()]
+            accepted = f"{' or '.join(there)}, as come with this pretrained model"
+            raise BadSetting("selection", rule, accepted)
         if not path.exists():
             raise RunProblem(f"{self.folder} has no selected parameters yet")
         tensors, about = read_tensors(path)

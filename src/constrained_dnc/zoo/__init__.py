@@ -1,8 +1,8 @@
 """Pretrained models that come with the package; each is called zoo:TASK/APPROACH.
 
 A model is a folder `models/TASK/APPROACH` with the files of a run (config.json, status.json, the
-parameters selected by score, free-capacity.json) and scores.json: how the model was found and what
-it scored.
+parameters selected by score, and those by the paper's rule where they reach further,
+free-capacity.json) and scores.json: how the model was found and what it scored.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PREFIX = "zoo:"
 MODELS = Path(__file__).parent / "models"
 SCORES = "scores.json"
 RULE: Rule = "score"
-"""Which parameters come with a model."""
+"""Which parameters come with every model."""
 
 
 @dataclass(frozen=True)
