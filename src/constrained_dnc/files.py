@@ -199,6 +199,12 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not a value of JSON")
 
 
+def checksum_of(values: Mapping[str, Any]) -> str:
+    """Of all that a JSON file says, except for the checksum itself."""
+    others = {name: value for name, value in values.items() if name != "checksum"}
+    return hashlib.sha256(json.dumps(others, sort_keys=True).encode()).hexdigest()
+
+
 def write_tensors(path: Path, tensors: Tensors, about: Mapping[str, Any]) -> None:
     """Write arrays and JSON values about them as safetensors, with a checksum over both."""
     values = {"about": about, "checksum": _checksum(tensors, about)}

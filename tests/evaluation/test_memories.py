@@ -1,6 +1,7 @@
 """Evaluation and prediction with a memory that grows."""
 
 import json
+import shutil
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -51,9 +52,48 @@ def test_free_capacity_is_the_least_at_training_lengths_and_kept(run):
     path = run.folder / "free-capacity.json"
     stored = json.loads(path.read_text())
     assert stored["seen"]["iteration"] == run.selected("seen").iteration
-    stored["seen"]["free_capacity"] = 3.5
-    path.write_text(json.dumps(stored))
+    change = {"seen": stored["seen"] | {"free_capacity": 3.5}}
+    path.write_text(json.dumps(change))  # as earlier versions wrote it
     assert memory_for(run, "growing", "seen").free_capacity == 3.5
+    for damaged in (stored | change, change | {"run_id": "another"}):
+        path.write_text(json.dumps(damaged))
+        assert least - 0.001 <= free_capacity_of(run, "seen") <= least
+        assert json.loads(path.read_text()) == stored
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        '"inf"',
+        '"nan"',
+        "true",
+        "1e400",
+        '"٣"',
+        "1" + "0" * 400,
+        "-0.5",
+        "4.5",
+        "[1]",
+        "null",
+        "NaN",
+    ],
+)
+def test_what_is_no_free_capacity_is_measured_again(run, value):
+    path = run.folder / "free-capacity.json"
+    path.unlink(missing_ok=True)
+    wanted, stored = free_capacity_of(run, "unseen"), path.read_text()
+    iteration = run.selected("unseen").iteration
+    path.write_text(f'{{"unseen": {{"iteration": {iteration}, "free_capacity": {value}}}}}')
+    assert free_capacity_of(run, "unseen") == wanted
+    assert path.read_text() == stored
+
+
+def test_a_run_that_cannot_be_written_to_answers_with_a_growing_memory(run, tmp_path):
+    folder = tmp_path / "run"
+    shutil.copytree(run.folder, folder)
+    (folder / "free-capacity.json").unlink(missing_ok=True)
+    (folder / "free-capacity.json").mkdir()  # so that not even root can write it
+    answer = predict(str(folder), "3 1 4", memory_size="growing")
+    assert answer == predict(run, "3 1 4", memory_size="growing")
 
 
 @pytest.mark.skipif(fused.missing_reason() is not None, reason="needs the kernel")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import equinox as eqx
@@ -11,16 +12,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from constrained_dnc.errors import RunProblem
-from constrained_dnc.files import read_json, write_json
+from constrained_dnc.files import checksum_of, is_count, read_json, write_json
 from constrained_dnc.model.config import GROWING, MemorySize
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.model.growing import Growing
 from constrained_dnc.shapes import Array, Float
 from constrained_dnc.tasks.task import Batch
 from constrained_dnc.training.disk import FREE_CAPACITY
-from constrained_dnc.training.run import Run
+from constrained_dnc.training.run import Run, require_own
 from constrained_dnc.training.streams import evaluation_batch
-from constrained_dnc.words import Memory, Rule
+from constrained_dnc.words import RULES, Memory, Rule
 
 EXTENSION = 10
 """How many times larger the extended memory is."""
@@ -60,21 +61,39 @@ def free_capacity_of(run: Run, selection: Rule) -> float:
 
     Measured on one batch of the longest training length, then kept in the run directory.
     """
-    selected = run.selected(selection)
-    path = run.folder / FREE_CAPACITY
-    stored = read_json(path) if path.exists() else {}
-    known = stored.get(selection)
-    if isinstance(known, dict) and known.get("iteration") == selected.iteration:
-        try:
-            return float(known["free_capacity"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise RunProblem(f"{path} cannot be read: no free capacity of {selection}") from error
+    selected, known = run.selected(selection), _known_free_capacities(run)
+    if selection in known and known[selection]["iteration"] == selected.iteration:
+        return float(known[selection]["free_capacity"])
     batch = evaluation_batch(run.task, run.config, run.config.training.max_length, 0)
     found = least_free_capacity(selected.model, batch)
     if not run.is_pretrained:
-        about = {"iteration": selected.iteration, "free_capacity": found}
-        write_json(path, {**stored, selection: about})
+        known[selection] = {"iteration": selected.iteration, "free_capacity": found}
+        stored = {"run_id": run.config.run_id, **known}
+        with suppress(RunProblem):  # a run on a read-only disk can be used, too
+            write_json(run.folder / FREE_CAPACITY, {**stored, "checksum": checksum_of(stored)})
     return found
+
+
+def _known_free_capacities(run: Run) -> dict[str, dict[str, Any]]:
+    """What was measured of this run; what is damaged or of another run can be measured again."""
+    path = run.folder / FREE_CAPACITY
+    try:
+        stored = read_json(path)
+        require_own(path, stored, run.config.run_id)
+    except RunProblem:
+        return {}
+    if stored.get("checksum", checksum_of(stored)) != checksum_of(stored):
+        return {}
+    most = run.config.model.memory_size
+    return {rule: stored[rule] for rule in RULES if _is_capacity(stored.get(rule), most)}
+
+
+def _is_capacity(about: Any, most: int) -> bool:
+    """Whether this is an iteration and its free capacity, a number of slots up to `most`."""
+    if not isinstance(about, dict) or not is_count(about.get("iteration")):
+        return False
+    capacity: Any = about.get("free_capacity")
+    return type(capacity) in (int, float) and 0 <= capacity <= most
 
 
 def least_free_capacity(model: DNC, batch: Batch) -> float:

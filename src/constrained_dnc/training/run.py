@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import json
 import math
 import os
 import platform
@@ -30,6 +28,7 @@ from constrained_dnc.errors import (
 from constrained_dnc.files import (
     Fields,
     Tensors,
+    checksum_of,
     is_count,
     is_locked,
     read_file,
@@ -298,8 +297,8 @@ def changed_sources(run: Run) -> list[str]:
 
 def _refuse_changed_config(run: Run, stored: dict[str, Any]) -> None:
     """A run is what it was when it began; a checkpoint knows in which field it no longer is."""
-    checksum = stored.get("checksum", _checksum(stored))  # absent in files of earlier versions
-    if stored.get("run_id") == run.config.run_id and checksum == _checksum(stored):
+    checksum = stored.get("checksum", checksum_of(stored))  # absent in files of earlier versions
+    if stored.get("run_id") == run.config.run_id and checksum == checksum_of(stored):
         return
     reason = "its checksum does not match"
     with suppress(RunProblem):
@@ -308,12 +307,6 @@ def _refuse_changed_config(run: Run, stored: dict[str, Any]) -> None:
         if fields := different_fields(run.config, computed_by, about):
             reason = f"{', '.join(fields)} (there and in the checkpoint)"
     raise RunProblem(f"{run.folder / CONFIG} was changed after the run began: {reason}")
-
-
-def _checksum(stored: dict[str, Any]) -> str:
-    """Of all that config.json says, but for the checksum itself."""
-    values = {name: value for name, value in stored.items() if name != "checksum"}
-    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
 def load_pretrained(task: str, approach: str) -> tuple[DNC, AbstractTask]:
@@ -381,14 +374,14 @@ def write_config(folder: Path, config: Config, backend: str, threads: int) -> No
     }
     if config.own_code:
         stored["sources"] = fingerprints("task", config.own_code)
-    write_json(folder / CONFIG, {**stored, "checksum": _checksum(stored)})
+    write_json(folder / CONFIG, {**stored, "checksum": checksum_of(stored)})
 
 
 def replace_config(folder: Path, config: Config) -> None:
     """Change what the run is made from, but not the environment in which it began."""
     changed = {"run_id": config.run_id, "config": dataclasses.asdict(config)}
     stored = read_json(folder / CONFIG) | changed
-    write_json(folder / CONFIG, {**stored, "checksum": _checksum(stored)})
+    write_json(folder / CONFIG, {**stored, "checksum": checksum_of(stored)})
 
 
 def environment() -> dict[str, Any]:
