@@ -9,8 +9,9 @@ import urllib.request
 
 import pytest
 
+from constrained_dnc import zoo
 from constrained_dnc.cli import main
-from constrained_dnc.cli.explore import _second
+from constrained_dnc.cli.explore import _second, sort_out
 from constrained_dnc.training.loop import train
 from tiny_runs import tiny_config
 
@@ -86,3 +87,23 @@ def test_two_runs_of_one_task_are_compared():
     assert _second([baseline, "zoo:copy/compr+reg"]) is None
     assert _second([baseline]) is None
     assert _second([baseline, constrained, baseline]) is None
+
+
+def test_the_page_opens_with_the_model_that_goes_farthest(monkeypatch, tmp_path):
+    for name, scores in (
+        ("copy/compr+reg", '{"15": 0.99}'),
+        ("copy/compr+reg+used", '{"40": 0.99}'),
+        ("shift/compr+reg", "[]"),
+        ("sort/compr+reg", '{"15": 1.0, "32": 0.96, "33": 0.9}'),
+    ):
+        folder = tmp_path / name
+        folder.mkdir(parents=True)
+        (folder / zoo.SCORES).write_text(
+            '{"trial": 0, "trials": 1, "iterations": 9, "iteration": 9, "commit": "",'
+            f' "scores": {{"score": {{"trained": {scores}}}}}}}'
+        )
+    monkeypatch.setattr(zoo, "MODELS", tmp_path)
+    names, text = sort_out(())
+    order = ["sort/compr+reg", "copy/compr+reg", "shift/compr+reg", "copy/compr+reg+used"]
+    assert names == [f"zoo:{name}" for name in order]
+    assert text is None

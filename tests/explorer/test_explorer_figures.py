@@ -78,7 +78,10 @@ def test_gates_modes_and_strengths(run):
             line = modes[3 * head + mode]
             assert line.name == name
             np.testing.assert_array_equal(line.y, interface.read_modes[:, SAMPLE, head, mode])
-    write, *reads = figures.strengths_figure(run.internals, SAMPLE).data
+    figure = figures.strengths_figure(run.internals, SAMPLE)
+    write, *reads = figure.data
+    low, high = figure.layout.yaxis.range
+    assert all(low < line.y.min() <= line.y.max() < high for line in figure.data)
     np.testing.assert_array_equal(write.y, interface.write_strength[:, SAMPLE])
     np.testing.assert_array_equal(
         np.stack([line.y for line in reads]), interface.read_strengths[:, SAMPLE].T
@@ -145,6 +148,8 @@ def test_lines_of_the_papers_rule_have_the_colour_of_its_maximum():
     assert lines[2].line.color == paper.line.color != lines[0].line.color
     assert lines[0].line.dash != lines[1].line.dash
     assert "rule unseen" in paper.name
+    assert paper.marker.symbol == "diamond"  # no curve has one
+    assert {trace.mode for trace in lines} == {"lines"}
     assert figure.layout.xaxis.type != "log"
     far = figures.score_figure({"500 slots": {2: 1.0, 1000: 0.1}}, 3, (1, 2))
     assert far.layout.xaxis.type == "log"

@@ -106,6 +106,49 @@ def test_the_numbers_shown_are_those_of_unroll(browser, address, runs):
     np.testing.assert_allclose(tape, unrolled.outputs[:, 0, 0], **close)
 
 
+def test_a_page_opens_where_the_answer_begins(browser, address):
+    browser.open(address)
+    assert browser.run("return state.step === views[0].first_result_step")
+    browser.run("setStep(2)")
+    type_problem(browser, "3 1 4")
+    browser.wait("return views[0].problem === '3 1 4'")
+    browser.ready()
+    assert browser.run("return state.step") == 5
+    assert "chosen by rule unseen" in browser.driver.find_element(By.CLASS_NAME, "answer").text
+
+
+def test_heads_that_read_nothing_share_a_sentence(browser, address, runs):
+    browser.look(address, model=runs["compr+reg"], problem=PROBLEM, memory="9")
+    told = browser.run(
+        "return [[1, 2, 3, 4], [2, 3], [1, 3, 4], [2]].map(heads => several('Head', heads))"
+    )
+    assert told == ["Heads 1 to 4", "Heads 2 and 3", "Heads 1, 3 and 4", "Head 2"]
+    story = browser.run(
+        "const none = views[0].read_weights.values.map(() => 0);"
+        "return story({...views[0], read_weights: {values: none}}, 3)"
+    )
+    heads = browser.run("return views[0].heads")
+    words = "Heads 1 and 2 read" if heads == 2 else f"Heads 1 to {heads} read"
+    assert story.count("in particular") == 1
+    assert (words if heads > 1 else "Head 1 reads") in story
+
+
+def test_the_legend_draws_each_line_as_the_figure_does(browser, address, runs):
+    browser.look(address, model=runs["compr+reg"], problem=PROBLEM, memory="9")
+    told = browser.run(
+        "return ['solid', 'dash', 'dot', 'dashdot'].map(dash => swatch(dash, '#000000').innerHTML)"
+    )
+    assert len(set(told)) == 4
+    lines = browser.run(
+        "const panel = views[0].panels.find(({name}) => name === 'scores');"
+        "return [panel.figure.data.filter(({name}) => name).length,"
+        " document.querySelectorAll('#scores-0 .keys svg').length,"
+        " document.querySelectorAll('#scores-0 .keys svg path').length]"
+    )
+    assert lines[0] == lines[1]
+    assert lines[2] == 1  # the paper's diamond
+
+
 def test_scrubbing_asks_nobody_and_moves_every_cursor(browser, address, runs):
     browser.look(address, model=runs["compr+reg"], problem=PROBLEM, memory="9")
     browser.requests()
@@ -201,10 +244,20 @@ def test_wrong_text_keeps_the_last_picture(browser, address, runs):
     assert browser.driver.find_element(By.ID, "problem").get_attribute("value") == "3 1 nine"
     assert link(browser)["problem"] == PROBLEM  # a link names what is shown
     browser.complaints()  # Chromium notes the refusal
+    browser.run(
+        "window.really = ask; ask = (...asked) => new Promise(resolve => { window.release ="
+        " () => { ask = really; resolve(really(...asked)); }; })"
+    )
     type_problem(browser, "3 1")
+    browser.wait("return Boolean(window.release)")
+    busy = browser.driver.find_element(By.ID, "busy")
+    assert (busy.text, busy.get_attribute("role")) == ("computing…", "status")
+    assert browser.run("return $('error').hidden")
+    browser.run("release()")
     browser.wait("return views[0].problem === '3 1' && $('error').hidden")
     browser.ready()
     assert link(browser)["problem"] == "3 1"
+    assert busy.text == ""
 
 
 def test_a_refused_memory_gives_way_to_what_is_shown(browser, address, runs):
@@ -295,6 +348,15 @@ def test_two_models_side_by_side(browser, address, runs):
     tops = browser.run("return ['tape-0', 'tape-1'].map(id => $(id).getBoundingClientRect().top)")
     assert tops[0] == tops[1]
     assert "carries no state" in browser.driver.find_element(By.ID, "states-1").text
+    strengths = "document.querySelector(`#strengths-${at} .plot`)"
+    (low, high), other_range = browser.run(
+        f"return [0, 1].map(at => {strengths}.layout.yaxis.range)"
+    )
+    assert [low, high] == other_range
+    drawn = browser.run(f"return [0, 1].map(at => {strengths}._fullData.map(t => [...t.y]))")
+    assert all(low < y < high for lines in drawn for line in lines for y in line)
+    limits = browser.run("return views.map(({figures: {memory: {data: [map]}}}) => map.zmax)")
+    assert limits[0] == limits[1]
     assert browser.complaints() == []
 
 
@@ -333,7 +395,11 @@ def test_a_link_in_the_same_tab_says_all_of_it(browser, address, runs):
     browser.run("location.hash = arguments[0]", link)
     browser.wait("return views.length === 1 && views[0].problem === '3 1 4 1'")
     browser.ready()
-    assert browser.run("return [state.memory, state.compare, state.step]") == ["", "", 1]
+    assert browser.run("return [state.memory, state.compare, state.step]") == [
+        "",
+        "",
+        6,
+    ]  # where the answer begins
     browser.run("location.hash = 'model=nobody&problem=1+2'")
     browser.wait("return $('error').textContent.includes('no model nobody')")
     assert browser.run("return [state.model, views[0].problem]") == [runs["compr+reg"], "3 1 4 1"]

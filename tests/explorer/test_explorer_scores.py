@@ -5,7 +5,9 @@ import shutil
 
 from constrained_dnc import published, zoo
 from constrained_dnc.explorer import open_model, views
-from constrained_dnc.explorer.scores import Curve, in_words
+from constrained_dnc.explorer.scores import Curve, in_words, paper_in_words
+from constrained_dnc.files import read_tensors, write_tensors
+from constrained_dnc.training.disk import SELECTED, STATUS
 
 
 def test_maximum_length_and_average():
@@ -21,11 +23,11 @@ def test_rules_are_told_apart():
     curves = [
         Curve("score", "50 slots", {2: 1.0}, 70),
         Curve("score", "500 slots", {3: 1.0}, 70),
-        Curve("unseen", "50 slots", {4: 1.0}),
+        Curve("unseen", "50 slots", {4: 1.0}, 80),
     ]
     assert in_words(curves, 90) == (
         "Rule score, iteration 70 of 90: maximum length 2 with 50 slots, 3 with 500 "
-        "slots. Rule unseen (the paper's), 90 iterations: maximum length 4 with 50 slots."
+        "slots. Rule unseen (the paper's), iteration 80 of 90: maximum length 4 with 50 slots."
     )
 
 
@@ -33,7 +35,9 @@ def test_the_paper_stands_beside_its_own_rule(runs, monkeypatch, tmp_path):
     """A pretrained model has parameters of the rule score; the paper's number is of another."""
     folder = tmp_path / "copy" / "compr+reg"
     shutil.copytree(runs["compr+reg"], folder)
-    (folder / "selected.safetensors").rename(folder / "selected-score.safetensors")
+    tensors, about_them = read_tensors(folder / SELECTED["unseen"])
+    write_tensors(folder / SELECTED["score"], tensors, about_them | {"selection": "score"})
+    (folder / SELECTED["unseen"]).unlink()
     scores = {
         "score": {"trained": {"7": 0.99, "8": 0.5}, "extended": {"5": 0.96}},
         "unseen": {"trained": {"3": 0.97, "4": 0.9}},
@@ -52,7 +56,8 @@ def test_the_paper_stands_beside_its_own_rule(runs, monkeypatch, tmp_path):
     model = open_model("zoo:copy/compr+reg")
     note = views.scores_note(model)
     assert "Rule score, iteration 6 of 10: maximum length 7 with 4 slots, 5 with 40 slots" in note
-    assert "Rule unseen (the paper's), 10 iterations: maximum length 3 with 4 slots" in note
+    chosen = json.loads((folder / STATUS).read_text())["best_iteration"]["unseen"]
+    assert f"Rule unseen (the paper's), iteration {chosen} of 10: maximum length 3" in note
     paper = published.max_lengths(False)["copy", "compr+reg"]
     assert (
         "The paper's compr+reg (rule unseen, 300000 iterations on lengths 5 to 15, medians of 10 "
@@ -64,6 +69,12 @@ def test_the_paper_stands_beside_its_own_rule(runs, monkeypatch, tmp_path):
         "40 slots, rule score",
         "4 slots, rule unseen",
     ]
+
+
+def test_averages_say_over_which_lengths():
+    curve = Curve("unseen", "50 slots", dict.fromkeys(range(2, 46), 0.5), 7)
+    assert "(average score 50 % over lengths 2 to 45)" in in_words([curve], 9)
+    assert "% over lengths 2 to 45)" in paper_in_words("sort", "compr+reg")
 
 
 def test_a_run_without_scores_says_how_to_get_them(runs):

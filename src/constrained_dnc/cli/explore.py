@@ -14,9 +14,9 @@ from typing import Annotated
 
 import tyro
 
-from constrained_dnc import zoo
+from constrained_dnc import published, zoo
 from constrained_dnc.cli.parsing import MEMORY_SIZE, parse
-from constrained_dnc.errors import BadSetting
+from constrained_dnc.errors import BadSetting, RunProblem
 from constrained_dnc.files import write_atomically
 from constrained_dnc.model.config import MemorySize, read_memory_size
 from constrained_dnc.training.compilation import use_compilation_cache
@@ -73,7 +73,7 @@ def explore(arguments: list[str]) -> int:
 def sort_out(given: Sequence[str]) -> tuple[list[str], str | None]:
     """Models, by default all pretrained ones, and the problem if the last argument is none."""
     if not given:
-        return list(zoo.pretrained()) or [zoo.find(zoo.PREFIX).name], None  # the latter refuses
+        return farthest_first() or [zoo.find(zoo.PREFIX).name], None  # the latter refuses
     names: list[str] = []
     for place, argument in enumerate(given):
         found = [zoo.find(argument).name] if zoo.is_name(argument) else runs_in(Path(argument))
@@ -83,6 +83,20 @@ def sort_out(given: Sequence[str]) -> tuple[list[str], str | None]:
             raise BadSetting("run", argument, ACCEPTED)
         names += found
     return names, None
+
+
+def farthest_first() -> list[str]:
+    """The pretrained models: those of the paper's approaches first, then by maximum length."""
+
+    def rank(model: zoo.Pretrained) -> tuple[bool, int]:
+        try:
+            farthest = model.max_length() or 0
+        except RunProblem:
+            farthest = 0  # the page says what is wrong with it
+        return model.approach not in published.APPROACHES, -farthest
+
+    models = zoo.pretrained()
+    return sorted(models, key=lambda name: rank(models[name]))
 
 
 def require_problem(text: str, name: str, trust_code: bool) -> None:

@@ -140,7 +140,8 @@ def strengths_figure(internals: Internals, sample: int = 0) -> go.Figure:
     lines = {"write head": np.asarray(interface.write_strength[:, sample])}
     for head, line in enumerate(np.asarray(interface.read_strengths[:, sample]).T, start=1):
         lines[f"head {head}"] = line
-    return _lines_figure(lines, "strength")
+    figure = _lines_figure(lines, "strength")
+    return figure.update_yaxes(range=_range(np.stack(list(lines.values()))))
 
 
 def slot_figure(internals: Internals, slot: int, sample: int = 0) -> go.Figure:
@@ -275,19 +276,22 @@ def score_figure(
     figure.add_hline(
         100 * published.THRESHOLD, line={"width": 1, "dash": "dot", "color": style.GREY}
     )
-    marked = {"this length": (length, VERMILION, "solid")}
+    marked = {"this length": (length, VERMILION)}
     if paper_length:
         name = f"the paper's maximum, {published.SLOTS} slots, rule {PAPERS_RULE}"
-        marked[name] = (paper_length, GREEN, "dash")
-    for name, (place, colour, dash) in marked.items():
+        marked[name] = (paper_length, GREEN)
+    for name, (place, colour) in marked.items():
         figure.add_scatter(
-            x=[place, place],
-            y=[-2, 103],
+            x=[place] * 3,
+            y=[-2, 100 * published.THRESHOLD, 103],
             name=name,
             mode="lines",
-            line={"color": colour, "width": 2, "dash": dash},
+            line={"color": colour, "width": 2},
             hovertemplate=f"{name}: {place}<extra></extra>",
         )
+    if paper_length:  # a diamond at the threshold: no curve has one
+        symbols = {"symbol": "diamond", "size": 11, "opacity": [0, 1, 0]}
+        figure.data[-1].update(mode="lines+markers", marker=symbols, line_width=1)
     figure.update_layout(showlegend=True, margin_t=30)
     longest = max((length for line in scores.values() for length in line), default=length)
     if longest > FAR:  # short inputs are what a person looks at
@@ -417,7 +421,8 @@ def _matrix_figure(
 
 
 def _range(values: Values) -> list[float]:
-    """All values, with a margin."""
-    low, high = float(values.min()), float(values.max())
+    """All finite values, with a margin."""
+    finite = values[np.isfinite(values)]
+    low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
     margin = 0.06 * (high - low) or 1.0
     return [low - margin, high + margin]

@@ -72,7 +72,9 @@ def open_model(name: str, *, trust_code: bool = False) -> Model:
         state=_in_words(status),
         is_training=status.state == "training",
         curves=(
-            pretrained_curves(name, run.default_rule, run.config.model.memory_size)
+            pretrained_curves(
+                name, run.default_rule, run.config.model.memory_size, status.best_iteration
+            )
             if run.is_pretrained
             else stored_curves(run.folder)
         ),

@@ -27,11 +27,23 @@ function complain(error) {
   $("error").hidden = !error;
 }
 
+// What was refused before is no news while something else is computed.
+function compute() {
+  complain(null);
+  $("busy").textContent = "computing…";
+  $("views").setAttribute("aria-busy", "true");
+}
+
+function rest() {
+  $("busy").textContent = "";
+  $("views").removeAttribute("aria-busy");
+}
+
 // Says what was refused. The form goes back to what is shown, but for the text, which is to be corrected.
 function refuse(error) {
   complain(error);
+  rest();
   if (!views.length) return;
-  $("views").removeAttribute("aria-busy");
   Object.assign(state, answered, {step: Number($("step").value), slot: Number($("slot").value)});
   refill($("problem").value);
   remember();
@@ -44,7 +56,7 @@ function refill(typed) {
 
 async function load() {
   const mine = ++asking, {model, compare, problem, memory} = state;
-  $("views").setAttribute("aria-busy", "true");
+  compute();
   try {
     if (problem.length > MOST_CHARACTERS) throw new Error(`The problem has ${problem.length} characters; accepted: at most ${MOST_CHARACTERS}.`);
     const found = await Promise.all([model, compare].filter(Boolean).map(name =>
@@ -57,16 +69,19 @@ async function load() {
   } catch (error) {
     if (mine === asking) refuse(error);
   } finally {
-    if (mine === asking) $("views").removeAttribute("aria-busy");
+    if (mine === asking) rest();
   }
 }
 
 async function drawProblem(length, seed) {
   const mine = ++asking;
+  compute();
   try {
     const {problem} = await ask("draw", new URLSearchParams({model: state.model, length, seed}));
     if (mine !== asking) return;
-    $("problem").value = state.problem = problem;
+    $("problem").value = problem;
+    if (state.problem) state.step = 0; // a link may name a step, and no problem
+    state.problem = problem;
     await load();
   } catch (error) {
     if (mine === asking) refuse(error);
@@ -138,7 +153,7 @@ async function choose(name) {
   const before = model(state.model), after = model(name);
   state.model = name;
   const sameTask = before && before.task === after.task;
-  if (!sameTask) Object.assign(state, {problem: "", memory: "", slot: 0});
+  if (!sameTask) Object.assign(state, {problem: "", memory: "", step: 0, slot: 0});
   fillForm();
   if (state.problem) await load();
   else await drawProblem(after.training_lengths[1], 0);
@@ -156,7 +171,7 @@ async function poll() {
 function listen() {
   $("ask").onsubmit = event => {
     event.preventDefault();
-    state.problem = $("problem").value;
+    if (state.problem !== $("problem").value) Object.assign(state, {problem: $("problem").value, step: 0});
     load();
   };
   $("model").onchange = () => choose($("model").value);
@@ -265,7 +280,6 @@ function recall() {
   for (const name of Object.keys(FRESH)) {
     if (name in known) state[name] = typeof FRESH[name] === "number" ? Number(known[name]) || 0 : known[name];
   }
-  state.step = state.step || 1;
 }
 
 $("share").onclick = async () => {
@@ -322,7 +336,7 @@ addEventListener("hashchange", () => {
   const before = {...state};
   recall();
   if (!served) {
-    setStep(state.step);
+    setStep(stepAsked());
     follow(state.slot);
     return;
   }

@@ -27,7 +27,7 @@ const MATRICES = ["memory", "link"];
 const NOTICED = 0.1; // a weight below this is not worth a word
 const KEY_STEP = 8; // link matrices kept, one for each so many steps
 
-const FRESH = {model: "", compare: "", problem: "", memory: "", step: 1, slot: 0};
+const FRESH = {model: "", compare: "", problem: "", memory: "", step: 0, slot: 0}; // step 0: where the answer begins
 let state = {...FRESH}; // what is asked for
 let answered = {}; // model, compare, problem and memory of what is shown
 let views = [];
@@ -85,8 +85,15 @@ function largest(values) {
 
 function percent(share) { return `${(100 * share).toFixed(share === 1 || share === 0 ? 0 : 1)} %`; }
 
+// "Head 2", "Heads 1 and 3", "Heads 1 to 4"
+function several(what, numbers) {
+  const last = numbers.at(-1), row = numbers.length > 2 && last - numbers[0] === numbers.length - 1;
+  if (numbers.length === 1) return `${what} ${last}`;
+  return `${what}s ${row ? `${numbers[0]} to ${last}` : `${numbers.slice(0, -1).join(", ")} and ${last}`}`;
+}
+
 function story(view, step) {
-  const n = view.slots, t = step - 1, parts = [];
+  const n = view.slots, t = step - 1, parts = [], idle = [];
   const write = view.write_weights.values.subarray(t * n, (t + 1) * n);
   const slot = largest(write), gate = view.write_gate.values[t];
   if (write[slot] >= NOTICED) {
@@ -97,10 +104,10 @@ function story(view, step) {
     const at = (t * view.heads + head) * n, read = view.read_weights.values.subarray(at, at + n);
     const best = largest(read), from = (t * view.heads + head) * 3;
     const mode = ["backward", "forward", "by content"][largest(view.read_modes.values.subarray(from, from + 3))];
-    parts.push(read[best] >= NOTICED
-      ? `Head ${head + 1} reads slot ${best + 1} (${read[best].toFixed(2)}, ${mode}).`
-      : `Head ${head + 1} reads no slot in particular.`);
+    if (read[best] >= NOTICED) parts.push(`Head ${head + 1} reads slot ${best + 1} (${read[best].toFixed(2)}, ${mode}).`);
+    else idle.push(head + 1);
   }
+  if (idle.length) parts.push(`${several("Head", idle)} ${idle.length > 1 ? "read" : "reads"} no slot in particular.`);
   return parts.join(" ");
 }
 
@@ -142,6 +149,23 @@ function draw(panel) {
   return Plotly.react(panel.plot, panel.figure.data, layout, {displayModeBar: false, responsive: false});
 }
 
+const SWATCHES = { // as Plotly draws lines of this width
+  bar: "", solid: "", dash: "6 3", dot: "2 2", dashdot: "6 3 2 3",
+};
+
+function swatch(kind, color, symbol) {
+  const drawing = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+  const part = (tag, attributes) => {
+    const made = document.createElementNS(drawing.namespaceURI, tag);
+    for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+    drawing.append(made);
+  };
+  for (const [name, value] of Object.entries({width: 30, height: 12, "aria-hidden": true})) drawing.setAttribute(name, value);
+  part("line", {x1: 0, x2: 30, y1: 6, y2: 6, stroke: color, "stroke-width": kind === "bar" ? 10 : symbol ? 1 : 2.5, "stroke-dasharray": SWATCHES[kind]});
+  if (symbol === "diamond") part("path", {d: "M15 0 L21 6 L15 12 L9 6 Z", fill: color});
+  return drawing;
+}
+
 // Names of lines stand above the figure: inside it they would move its edges, and the cursor with them.
 function setFigure(panel, figure) {
   panel.figure = figure;
@@ -150,9 +174,8 @@ function setFigure(panel, figure) {
   const spare = figure.layout.margin.t - template().layout.margin.t;
   figure.layout = {...figure.layout, showlegend: false, margin: {}, height: figure.layout.height - spare};
   const keys = figure.data.filter(trace => trace.name && trace.showlegend !== false).map(trace => {
-    const {color, dash} = trace.line || trace.marker, sample = element("i");
-    sample.style.borderTop = trace.type === "bar" ? `.8em solid ${color}` : `3px ${dash && dash !== "solid" ? "dashed" : "solid"} ${color}`;
-    return element("span", {}, sample, trace.name);
+    const {color, dash = "solid"} = trace.line || trace.marker, symbol = trace.mode === "lines+markers" && (trace.marker || {}).symbol;
+    return element("span", {}, swatch(trace.type === "bar" ? "bar" : dash, color, symbol), trace.name);
   });
   panel.frame.before(element("p", {className: "keys soft"}, ...keys));
 }
@@ -276,6 +299,8 @@ function showStep() {
   settling = setTimeout(settle, 160);
 }
 
+function stepAsked() { return state.step || views[0].first_result_step; }
+
 function setStep(step) {
   if (!views.length) return;
   state.step = Math.min(Math.max(Math.round(step) || 1, 1), views[0].steps);
@@ -320,15 +345,24 @@ function react(panel) {
   });
 }
 
+// Two models are compared on one scale.
+function shareRanges(found) {
+  const axes = found.map(({figures}) => figures.strengths.layout.yaxis), maps = found.map(({figures}) => figures.memory.data[0]);
+  const low = Math.min(...axes.map(({range}) => range[0])), high = Math.max(...axes.map(({range}) => range[1]));
+  const strongest = Math.max(...maps.map(({zmax}) => zmax));
+  for (const axis of axes) axis.range = [low, high];
+  for (const map of maps) Object.assign(map, {zmin: -strongest, zmax: strongest});
+}
+
 async function showViews(found) {
-  const step = state.step;
+  shareRanges(found);
   views = found.map((view, place) => prepare(view, place));
   $("views").replaceChildren(...views.map(view => view.section));
   $("views").classList.toggle("two", views.length > 1);
   $("scrub").hidden = false;
   $("step").max = views[0].steps;
   $("slot").max = Math.max(...views.map(view => view.all_slots));
-  setStep(Math.min(step, views[0].steps));
+  setStep(stepAsked());
   for (const panel of views.flatMap(view => view.panels)) {
     if (!panel.figure || panel.name === "slot") continue;
     await draw(panel);
@@ -357,7 +391,7 @@ function memoryWords({memory_size, all_slots, model}) {
 }
 
 function tellFrom({from, model}) {
-  from.textContent = `${model.name}: parameters of iteration ${model.iteration}, ${model.state}.`;
+  from.textContent = `${model.name}: parameters of iteration ${model.iteration}, chosen by rule ${model.rule}; ${model.state}.`;
 }
 
 function answerCard(view) {

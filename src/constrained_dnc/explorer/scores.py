@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
@@ -45,11 +45,17 @@ class Curve:
         return mean(self.scores[length] for length in AVERAGED)
 
 
-def pretrained_curves(name: str, rule: Rule, trained: int) -> tuple[Curve, ...]:
-    """What the zoo tells about its model, and about the paper's rule in the same run."""
+def pretrained_curves(
+    name: str, rule: Rule, trained: int, selected: Mapping[Rule, int | None]
+) -> tuple[Curve, ...]:
+    """What the zoo tells about its model, and about the paper's rule in the same run.
+
+    `selected` are the iterations that the rules chose.
+    """
     model = zoo.find(name)
+    chosen = {**selected, rule: model.about["iteration"]}
     return tuple(
-        Curve(each, in_slots(size), scores, model.about["iteration"] if each == rule else None)
+        Curve(each, in_slots(size), scores, chosen.get(each))
         for each in dict.fromkeys((rule, PAPERS_RULE))
         for memory, size in memory_sizes(trained).items()
         if (scores := dict(sorted(model.scores(memory, each).items())))
@@ -89,7 +95,7 @@ def paper_in_words(task: str, approach: str) -> str:
     return (
         f"The paper's {approach} (rule {PAPERS_RULE}, {published.ITERATIONS} iterations on lengths "
         f"{first} to {last}, medians of {published.TRIALS} trials): maximum length {fixed} with "
-        f"{in_slots(published.SLOTS)} (average score {100 * average:.0f} %), {larger} with "
+        f"{in_slots(published.SLOTS)} ({_average_in_words(average)}), {larger} with "
         f"{in_slots(extended(published.SLOTS))}."
     )
 
@@ -101,13 +107,17 @@ def in_slots(size: MemorySize) -> str:
 
 def _parameters(rule: str, iteration: int | None, iterations: int) -> str:
     own = " (the paper's)" if rule == PAPERS_RULE else ""
-    which = f"{iterations} iterations" if iteration is None else f"iteration {iteration}"
-    return f"Rule {rule}{own}, {which}" + ("" if iteration is None else f" of {iterations}")
+    which = "" if iteration is None else f", iteration {iteration} of {iterations}"
+    return f"Rule {rule}{own}{which}"
 
 
 def _lengths(curves: Iterable[Curve]) -> str:
     parts = []
     for curve in curves:
-        average = "" if curve.average is None else f" (average score {100 * curve.average:.0f} %)"
+        average = "" if curve.average is None else f" ({_average_in_words(curve.average)})"
         parts.append(f"{curve.max_length} with {curve.memory}{average}")
     return "maximum length " + ", ".join(parts)
+
+
+def _average_in_words(average: float) -> str:
+    return f"average score {100 * average:.0f} % over lengths {AVERAGED[0]} to {AVERAGED[-1]}"

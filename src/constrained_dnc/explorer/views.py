@@ -34,6 +34,7 @@ def describe(model: Model) -> dict[str, Any]:
         "summary": model.task.summary,
         "approach": model.config.approach.name,
         "iteration": model.iteration,
+        "rule": model.run.default_rule,
         "state": model.state,
         "is_training": model.is_training,
         "memory_size": model.memory_size,
