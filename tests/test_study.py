@@ -101,7 +101,7 @@ def test_a_question_in_sql(directory: Path) -> None:
     assert table.to_pydict() == {"longest": [4]}
 
 
-@pytest.mark.parametrize("sql", ["SELEC 1", "SELECT * FROM nowhere", ""])
+@pytest.mark.parametrize("sql", ["SELEC 1", "SELECT * FROM nowhere", "", "SELECT \udcff"])
 def test_bad_sql_gets_one_sentence(directory: Path, sql: str) -> None:
     with pytest.raises(BadSetting, match=r"sql is .*accepted: one SQL query"):
         query(directory, sql)

@@ -78,6 +78,8 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 def _new_file(path: Path) -> BufferedWriter:
     """A locked file that will become `path`; the lock says that its writer lives."""
+    if not path.name:
+        raise IsADirectoryError(errno.EISDIR, "Is a directory")
     while True:
         unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}.unfinished")
         file = open(unfinished, "xb")  # noqa: SIM115 - closed by the caller

@@ -7,6 +7,7 @@ the C++ kernel; float64 is always the pure path.
 
 from __future__ import annotations
 
+import io
 import math
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from constrained_dnc.errors import BadSetting, first_line
+from constrained_dnc.files import read_file
 from constrained_dnc.model.config import ModelConfig
 from constrained_dnc.model.controllers import Lstm
 from constrained_dnc.model.dnc import DNC
@@ -101,12 +103,15 @@ def load_vectors(path: Path) -> dict[str, npt.NDArray[np.float64]]:
 
 def _read_arrays(path: Path, names: Sequence[str]) -> dict[str, npt.NDArray[Any]]:
     """The named arrays, as far as the file has them; a small file that grows large is refused."""
-    with zipfile.ZipFile(path) as file:
+    if path.stat().st_size > LARGEST_FILE:
+        raise ValueError(f"it is larger than {LARGEST_FILE} bytes")
+    content = io.BytesIO(read_file(path))
+    with zipfile.ZipFile(content) as file:
         members = {f"{name}.npy" for name in names} & set(file.namelist())
         size = sum(file.getinfo(member).file_size for member in members)
     if size > LARGEST_FILE:
         raise ValueError(f"its arrays take {size} bytes, {LARGEST_FILE} at most are read")
-    with np.load(path, allow_pickle=False) as arrays:
+    with np.load(content, allow_pickle=False) as arrays:
         return {name: arrays[name] for name in names if f"{name}.npy" in members}
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from constrained_dnc.errors import BadSetting
+from constrained_dnc.errors import BadSetting, first_line
 
 ACCEPTED_PATHS = "package.module:Class, or path/to/file.py:Class"
 
@@ -98,7 +98,10 @@ def _source(setting: str, value: str, place: str) -> bytes:
 
 
 def _resolved(place: str) -> Path:
-    return Path(place).expanduser().resolve()
+    try:
+        return Path(place).expanduser().resolve()
+    except (OSError, RuntimeError, ValueError) as error:  # no such user, links in a circle, NUL
+        raise BadSetting("file", place, f"the path of a file ({first_line(error)})") from error
 
 
 def _load_file(setting: str, value: str, place: str) -> ModuleType:

@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -76,3 +77,34 @@ def test_a_disk_that_is_read_only(tmp_path, capsys):
         assert main([*TRAIN, f"{place}/run", "--training.iterations", "80"]) == 0
         assert "finished after iteration 80" in capsys.readouterr().out
         shutil.rmtree(place / "study")
+
+
+def test_a_file_without_a_name(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for place in ("", "/"):
+        arguments = ["explore", "zoo:sort/compr+reg", "3 1 4", "--html", place]
+        assert "cannot be written: Is a directory" in refused(capsys, 1, *arguments)
+
+
+def in_a_container(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """As a user without a name and, unless it is given, without a home."""
+    become = ["unshare", "--user", "--map-user=12345"]
+    if subprocess.run([*become, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("a user without a name is not allowed here")
+    command = [*become, sys.executable, "-m", "constrained_dnc", *arguments]
+    environment = {"PATH": os.environ["PATH"], **variables}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_a_user_without_a_home():
+    done = in_a_container("predict", "zoo:sort/compr+reg", "3 1 4")
+    assert "model    1 3 4" in done.stdout, done.stderr
+
+
+def test_a_terminal_that_lacks_characters():
+    for arguments, code in ((["show", "sort", "3 1"], 0), (["show", "sort", "--seed", "x"], 2)):
+        command = [sys.executable, "-m", "constrained_dnc", *arguments]
+        ascii_only = {**os.environ, "PYTHONIOENCODING": "ascii"}
+        done = subprocess.run(command, env=ascii_only, capture_output=True, text=True, check=False)
+        assert done.returncode == code, done.stderr
+        assert "---" not in done.stderr

@@ -147,6 +147,13 @@ def test_results_as_csv(tmp_path, monkeypatch):
     assert len(printed().splitlines()) == 1 + 2 * 198
 
 
+def test_columns_of_one_name_keep_their_values(tmp_path, capsys):
+    request = Request(("sort",), ("reg",), trials=1, analysis=False, extended=False)
+    study = str(write_study(tmp_path, request))
+    assert main(["results", study, "--sql", "SELECT 1 AS a, 2 AS a, 3 AS b"]) == 0
+    assert capsys.readouterr().out.splitlines()[1].split() == ["1", "2", "3"]
+
+
 @pytest.mark.parametrize("sql", ["", "  ", ";", "-- nothing"])
 def test_an_empty_question_costs_one_sentence(sql, tmp_path, capsys):
     request = Request(("sort",), ("reg",), trials=1, analysis=False, extended=False)

@@ -104,8 +104,9 @@ def test_task_of_an_installed_package(user_file: Path, monkeypatch: pytest.Monke
 def test_unknown_names(name: str) -> None:
     with pytest.raises(BadSetting) as caught:
         get_task(name)
+    hint = " (did you mean sort?)" if name in ("srot", "Sort", ":Sort") else ""
     assert str(caught.value) == (
-        f"task is {name!r}; accepted: one of {', '.join(sorted(task_names()))}, "
+        f"task is {name!r}; accepted: one of {', '.join(sorted(task_names()))}{hint}, "
         "or package.module:Class, or path/to/file.py:Class"
     )
 
@@ -168,7 +169,12 @@ def test_a_name_stands_for_one_task(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         monkeypatch.delitem(sys.modules, name)
 
 
-def test_files_and_modules_that_are_missing() -> None:
+def test_files_and_modules_that_are_missing(tmp_path: Path) -> None:
+    loop = tmp_path / "loop.py"
+    loop.symlink_to(loop)
+    for path in (loop, "~nosuchuser/t.py", "a\0b.py"):
+        with pytest.raises(BadSetting, match="accepted: "):
+            get_task(f"{path}:T")
     with pytest.raises(BadSetting, match=r"a file that exists, unlike nowhere\.py"):
         get_task("nowhere.py:Next")
     for place in ("nowhere", "nowhere.at_all", "constrained_dnc.nowhere"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -49,6 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments = [arguments[1], "--help"]
     if sys.stdout is None:
         return _tell("standard output is closed; to discard it, redirect it to /dev/null", 1)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # where its encoding lacks a character
     try:
         with interrupts_end_at_once():
             code = _run(*arguments)

@@ -145,6 +145,13 @@ def _write(
     print(f"{path}: {path.stat().st_size / 1e6:.1f} MB, opens in any browser")
 
 
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # nobody that the system knows, as in some containers
+        return "USER"
+
+
 def _second(names: list[str]) -> str | None:
     """The second of two models, to compare with the first, if both are of one task."""
     if len(names) != 2:
@@ -171,6 +178,6 @@ def _show(
     if asked.browser:
         webbrowser.open(address)
     else:
-        here = f"{getpass.getuser()}@{socket.gethostname()}"
+        here = f"{_user()}@{socket.gethostname()}"
         print(f"from another machine: ssh -N -L {port}:{server.HOST}:{port} {here}", flush=True)
     asyncio.run(server.serve(server.Shelf(names, asked.trust_code), listening))

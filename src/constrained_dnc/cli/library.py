@@ -17,6 +17,7 @@ from constrained_dnc.approaches import (
     get_approach,
 )
 from constrained_dnc.cli.parsing import Nothing, parse
+from constrained_dnc.config import LONGEST_INPUT
 from constrained_dnc.errors import LARGEST_SEED, BadSetting, require_integer
 from constrained_dnc.tasks.registry import get_task, task_names
 from constrained_dnc.tasks.task import AbstractTask, Batch, Spelling
@@ -69,7 +70,9 @@ def show(arguments: list[str]) -> int:
     if asked.text is not None and asked.length is not None:
         raise BadSetting("length", asked.length, "nothing beside a problem of your own")
     if asked.text is None:
-        batch = task.sample(asked.seed, 1, 8 if asked.length is None else asked.length)
+        length = 8 if asked.length is None else asked.length
+        require_integer("length", length, 1, LONGEST_INPUT)
+        batch = task.sample(asked.seed, 1, length)
     else:
         batch = task.batch_of([task.parse(asked.text)])
     problem = batch.problems[0]

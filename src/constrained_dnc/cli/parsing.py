@@ -101,9 +101,11 @@ def one_sentence(box: str) -> str:
 
     >>> one_sentence("╭─ Error ─╮\\n│ Missing: TASK │\\n│ ───── │\\n│ See --help │\\n╰──────╯")
     'Missing: TASK; See --help'
+    >>> one_sentence("+- Error -+\\n| Missing: TASK |\\n| ----- |\\n| See --help |\\n+-----+")
+    'Missing: TASK; See --help'
     """
-    lines = [line.strip("│ ") for line in box.splitlines() if not line.startswith(("╭", "╰"))]
-    parts = itertools.groupby(filter(None, lines), lambda line: set(line) != {"─"})
+    lines = [line.strip("│| ") for line in box.splitlines() if line[:1] not in tuple("╭╰+")]
+    parts = itertools.groupby(filter(None, lines), lambda line: not set(line) <= set("─-"))
     return "; ".join(" ".join(part) for is_text, part in parts if is_text)
 
 

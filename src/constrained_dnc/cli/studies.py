@@ -210,7 +210,7 @@ def _as_table(answer: pa.Table) -> Table:
     for name in answer.column_names:
         justify: Literal["left", "right"] = "left" if name in ("task", "approach") else "right"
         table.add_column(Text(printable(name)), justify=justify, overflow="fold")
-    for row in answer.to_pylist():
-        cells = ("" if value is None else printable(str(value)) for value in row.values())
+    for row in zip(*(column.to_pylist() for column in answer.columns), strict=True):
+        cells = ("" if value is None else printable(str(value)) for value in row)
         table.add_row(*map(Text, cells))
     return table

@@ -159,7 +159,7 @@ def make_plan(
         default_batches = evaluation.extension_batches if is_extended else evaluation.batches
         for length in lengths or parse_lengths(default_lengths):
             require_integer("length", length, 1)
-            plan.append(Planned(length, memory_size, batches or default_batches))
+            plan.append(Planned(int(length), memory_size, batches or default_batches))
     return plan
 
 

@@ -143,5 +143,9 @@ def as_json(figure: go.Figure) -> dict[str, Any]:
 
 
 def dumps(values: Mapping[str, Any] | list[Any] | None) -> str:
-    """JSON that can stand inside a page."""
-    return json.dumps(values, allow_nan=False).replace("</", "<\\/")
+    """JSON that can stand inside a page.
+
+    >>> dumps(["<!--<script>"])
+    '["\\\\u003c!--\\\\u003cscript>"]'
+    """
+    return json.dumps(values, allow_nan=False).replace("<", "\\u003c")

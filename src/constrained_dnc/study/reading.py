@@ -254,7 +254,7 @@ def query(path: Path, sql: str) -> pa.Table:
         try:
             (statement,) = connection.extract_statements(sql)
             return connection.sql(statement.query).to_arrow_table()
-        except (duckdb.Error, pa.ArrowException, AttributeError) as error:
+        except (duckdb.Error, pa.ArrowException, AttributeError, TypeError) as error:
             reason = first_line(error)
         except ValueError:
             reason = "not none, not several"

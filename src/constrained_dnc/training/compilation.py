@@ -15,7 +15,10 @@ def use_compilation_cache() -> None:
     switches it off.
     """
     if jax.config.jax_compilation_cache_dir is None:  # type: ignore[attr-defined]
-        caches = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        try:
+            caches = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        except RuntimeError:  # a user without a home, as in some containers
+            return
         folder = Path(caches) / "constrained-dnc" / "compiled"
         jax.config.update("jax_compilation_cache_dir", str(folder))  # type: ignore[no-untyped-call]
     # The losses compile in about a second each: worth keeping, however small.
