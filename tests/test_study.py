@@ -190,6 +190,10 @@ def test_a_directory_without_study_json_is_no_study(tmp_path: Path) -> None:
         ({"requests": [3]}, r"requests is \[3\]"),
         ({"requests": [{"tasks": []}]}, "approaches is missing"),
         ({"versions": 3}, "versions is 3"),
+        ({"own_tasks": 3}, "own_tasks is 3"),
+        ({"own_approaches": []}, r"own_approaches is \[\]"),
+        ({"sources": "x"}, "sources is 'x'"),
+        ({"approaches": ["\ud800"]}, "approaches is"),
         ({"iterations": 1e9}, "iterations is 1000000000.0"),
     ],
 )

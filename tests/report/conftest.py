@@ -26,7 +26,7 @@ def small_study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_results(path, "sort-stateful-baseline-1", rows)
     (path / "failures.json").write_text(
         '[{"run_id": "search-compr+reg-1", "task": "search", "approach": "compr+reg", "seed": 1,'
-        ' "reason": "<script>alert(1)</script> & out of memory", "attempts": 3}]'
+        ' "reason": "<script>alert(1)</script> & out of memory \\ud800", "attempts": 3}]'
     )
     return path
 

@@ -1,6 +1,7 @@
 """Plans on disk."""
 
 import json
+import shutil
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from constrained_dnc import published
 from constrained_dnc.approaches import APPROACHES
 from constrained_dnc.errors import BadSetting, RunProblem
 from constrained_dnc.study import query, read_study, write_results
-from constrained_dnc.study.disk import results_name
+from constrained_dnc.study.disk import analysis_file, results_name, write_analysis
 from constrained_dnc.sweep import plan as plan_module
 from constrained_dnc.sweep.plan import Plan, make_request, open_study
 from synthetic import row
@@ -25,8 +26,9 @@ def mark_done(plan: Plan, config) -> None:
     (plan.folder / "analysis").mkdir(exist_ok=True)
     np.savez(plan.folder / "analysis" / f"{config.run_id}.npz")
     task, approach, seed = config.task, config.approach.name, config.seed
+    about = {"run_id": config.run_id, "iterations": config.training.iterations}
     rows = [
-        row(task, approach, seed, length, 1.0, run_id=config.run_id, memory=memory)
+        row(task, approach, seed, length, 1.0, **about, memory=memory)
         for memory in ("trained", "extended", "growing")
         for length in (2, 3)
     ]
@@ -214,6 +216,66 @@ def test_damaged_files_are_set_aside_and_made_again(tmp_path, caplog, place):
     assert path.with_name(f"{path.name}.damaged").exists()
     assert f"{path} cannot be read" in caplog.text
     assert read_study(tmp_path).failures == ()
+
+
+def results_file(plan, config):
+    name = results_name(config.run_id, config.training.iterations)
+    return plan.folder / "results" / f"{name}.parquet"
+
+
+def test_results_and_analyses_of_another_run_are_set_aside_and_made_again(tmp_path, caplog):
+    plan = open_study(tmp_path, SMOKE)
+    first, second = plan.configs
+    mark_done(plan, first)
+    write_analysis(tmp_path, first.run_id, {"curvature": np.ones(1)})
+    copies = {
+        results_file(plan, first): results_file(plan, second),
+        analysis_file(tmp_path, first.run_id): analysis_file(tmp_path, second.run_id),
+    }
+    for path, copy in copies.items():
+        shutil.copy(path, copy)
+    assert plan.to_do() == [second]
+    study = read_study(tmp_path)
+    assert study.analysis(second.run_id, "curvature") == {}
+    assert any(f"is of another run: {first.run_id}" in sentence for sentence in study.missing())
+    assert list(study.analysis(first.run_id, "curvature", "run_id")) == ["curvature"]
+    again = open_study(tmp_path, SMOKE)
+    for copy in copies.values():
+        assert f"{copy} is of another run: {first.run_id}; it is now called" in caplog.text
+        assert not copy.exists()
+    assert again.to_do() == [second]
+
+
+def test_results_of_a_shorter_training_are_set_aside(tmp_path, caplog):
+    plan = open_study(tmp_path, SMOKE)
+    (first, _) = plan.configs
+    mark_done(plan, first)
+    results_file(plan, first).rename(tmp_path / "results" / f"{first.run_id}-61.parquet")
+    assert first in open_study(tmp_path, SMOKE).to_do()
+    assert "61.parquet is of a shorter training: 60 iterations" in caplog.text
+
+
+@pytest.mark.parametrize("run_id", ["**", "/etc/x", "0123456789abcdef"])
+def test_attempts_at_another_run_are_set_aside(tmp_path, caplog, run_id):
+    plan = open_study(tmp_path, SMOKE)
+    plan.add_attempt(plan.configs[0], "no reason")
+    (path,) = (tmp_path / "attempts").iterdir()
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"run_id": run_id}))
+    with pytest.raises(RunProblem, match=r"json cannot be read: run_id is "):
+        plan.write_failures()
+    assert open_study(tmp_path, SMOKE).write_failures() == []
+    assert f"{path} cannot be read: run_id is {run_id!r}; it is now called" in caplog.text
+
+
+def test_a_request_that_does_not_say_how_long_is_resumed(tmp_path):
+    open_study(tmp_path, SMOKE)
+    path = tmp_path / "study.json"
+    stored = json.loads(path.read_text())
+    del stored["requests"][0]["iterations"]
+    path.write_text(json.dumps(stored))
+    open_study(tmp_path, SMOKE)
+    assert read_study(tmp_path).request["iterations"] == 60
+    assert set(read_study(tmp_path).asked.values()) == {(1, 60)}
 
 
 def test_failures_of_another_kind_are_set_aside(tmp_path):

@@ -12,14 +12,16 @@ import time
 import dask
 import distributed  # noqa: F401 (brings its settings)
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from constrained_dnc.config import lengthened
 from constrained_dnc.evaluation.lengths import evaluated
 from constrained_dnc.files import is_locked, locked
+from constrained_dnc.storage import write_table
 from constrained_dnc.study import read_study
-from constrained_dnc.study.disk import results_name
+from constrained_dnc.study.disk import SCHEMA, results_name
 from constrained_dnc.sweep.plan import Plan, make_request, open_study
 from constrained_dnc.sweep.trial import run_trial
 from constrained_dnc.training.disk import evaluation_file
@@ -228,6 +230,11 @@ def test_an_evaluation_is_not_repeated_but_made_again_when_it_does_not_fit(plan,
         assert path.read_bytes() == whole
     pq.write_table(table.slice(1), path)  # a length is missing
     assert evaluated(run, 4, "unseen", threads=1).equals(table)
+    others = {"run_id": "x", "selection": "seen", "memory": "growing", "memory_size": 5}
+    for name, value in others.items():
+        rows = [row | {name: value} for row in table.to_pylist()]
+        write_table(path, pa.Table.from_pylist(rows, SCHEMA))
+        assert evaluated(run, 4, "unseen", threads=1).equals(table)
 
 
 def test_an_error_comes_back_as_text(plan, bad_tasks):

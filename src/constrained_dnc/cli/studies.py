@@ -107,10 +107,11 @@ def reproduce(arguments: list[str]) -> int:
         tell("interrupted; the same command resumes from here")
         raise
     for failure in failures:
-        print(
+        told = (
             f"failed {failure['attempts']} times: {failure['task']} {failure['approach']} "
             f"trial {failure['seed']}: {failure['reason']}"
         )
+        print(printable(told))
     if failures:
         attempts = folder / ATTEMPTS
         print(f"{attempts} has the tracebacks; delete it, and the same command tries again")

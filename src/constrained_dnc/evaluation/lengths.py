@@ -231,10 +231,18 @@ def evaluated(
         table = read_table(evaluation_file(run.folder, selection, memory_size), SCHEMA)
     except RunProblem:  # there is none, or it is damaged
         table = SCHEMA.empty_table()
-    columns = (table[name].to_pylist() for name in ("iterations", "iteration", "length", "batches"))
-    made_after = run.checked_status().iteration, run.selected(selection).iteration
+    trained = run.config.model.memory_size
+    about = {
+        "run_id": run.config.run_id,
+        "selection": selection,
+        "memory": source_of(memory_size, trained),
+        "memory_size": trained if memory_size == GROWING else memory_size,
+        "iterations": run.checked_status().iteration,
+        "iteration": run.selected(selection).iteration,
+    }
+    columns = (table[name].to_pylist() for name in (*about, "length", "batches"))
     plan = make_plan(run, None, [memory_size], None)
-    wanted = [(*made_after, planned.length, planned.batches) for planned in plan]
+    wanted = [(*about.values(), planned.length, planned.batches) for planned in plan]
     stored = list(zip(*columns, strict=True))
     was_given_up = memory_size == GROWING and 0 < len(stored) < len(wanted)
     was_given_up = was_given_up and table["score"][-1].as_py() < LOWEST_SCORE

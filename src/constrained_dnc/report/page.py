@@ -78,7 +78,8 @@ def write(contents: Contents, progress: ReportProgress | None = None) -> Path:
     embed_all(contents.main.study, figures.wanted_embeddings(contents.main), tell)
     images = _draw_all(contents, study / disk.FIGURES, tell)
     page = study / disk.PAGE
-    write_atomically(page, compose(contents, images).encode())
+    # the reasons of failures may name files in letters that UTF-8 does not have
+    write_atomically(page, compose(contents, images).encode(errors="replace"))
     return page
 
 

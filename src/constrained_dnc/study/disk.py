@@ -85,8 +85,17 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str)
 
 
-def _is_names(value: Any) -> bool:
+def _is_texts(value: Any) -> bool:
     return isinstance(value, list) and all(map(_is_text, value))
+
+
+def _is_name(value: Any) -> bool:
+    """Text that tables and files can hold: JSON has letters that are none."""
+    return isinstance(value, str) and value.encode(errors="replace").decode() == value
+
+
+def _is_names(value: Any) -> bool:
+    return isinstance(value, list) and all(map(_is_name, value))
 
 
 def _is_mapping(value: Any) -> bool:
@@ -118,6 +127,9 @@ KNOWN: Fields = {  # which values the other fields of study.json can have
     "settings": _is_settings,
     "versions": _is_mapping,
     "requests": lambda value: isinstance(value, list) and all(map(_is_mapping, value)),
+    "own_tasks": _is_mapping,
+    "own_approaches": _is_mapping,
+    "sources": _is_mapping,
 }
 
 
@@ -133,8 +145,10 @@ def read_request(study: Path) -> dict[str, Any]:
     require_fields(path, request, NEEDED)
     known = {name: fits for name, fits in KNOWN.items() if name in request}
     require_fields(path, request, known)
+    if "requests" in request:  # one of an earlier version may not say how long
+        request["requests"] = [{"iterations": 0, **part} for part in request["requests"]]
     for part in request.get("requests", []):
-        require_fields(path, {"iterations": 0, **part}, REQUEST)
+        require_fields(path, part, REQUEST)
     return request
 
 
@@ -184,12 +198,27 @@ def results_of(study: Path, run_id: str) -> dict[int, Path]:
     return {int(number): file for number, file in numbers.items() if number.isdecimal()}
 
 
-def memories_in(file: Path) -> set[str]:
-    """The kinds of memory that results are of; none if they are damaged, or do not say."""
+def memories_in(file: Path, run_id: str) -> set[str]:
+    """The kinds of memory that results of a run are of; none if damaged, or of another run."""
     try:
-        return set(pq.read_table(file, columns=["memory"])["memory"].to_pylist())
+        table = pq.read_table(file, columns=["run_id", "memory"])
     except (OSError, pa.ArrowException):
         return set()
+    is_own = set(table["run_id"].to_pylist()) <= {run_id}
+    return set(table["memory"].to_pylist()) if is_own else set()
+
+
+def _require_own_results(path: Path) -> None:
+    """Refuse results of another run, or of a shorter training, than their name says."""
+    run_id, _, asked = path.stem.rpartition("-")
+    table = read_table(path, SCHEMA)
+    columns = (table[name].to_pylist() for name in ("run_id", "status", "iterations"))
+    for found, status, iterations in set(zip(*columns, strict=True)):
+        if found not in (run_id, path.stem):  # an earlier version had no iterations in the name
+            raise RunProblem(f"{path} is of another run: {found}")
+        is_short = status == "finished" and asked.isdecimal() and (iterations or 0) < int(asked)
+        if found == run_id and is_short:
+            raise RunProblem(f"{path} is of a shorter training: {iterations} iterations")
 
 
 # analysis -----------------------------------------------------------------------------------------
@@ -208,7 +237,16 @@ def analysed_runs(study: Path) -> set[str]:
 def write_analysis(study: Path, run_id: str, arrays: Mapping[str, np.ndarray]) -> None:
     """Store the arrays of a run's analyses."""
     make_folder(study / ANALYSIS)
-    write_arrays(analysis_file(study, run_id), arrays)
+    write_arrays(analysis_file(study, run_id), {**arrays, "run_id": np.array(run_id)})
+
+
+def read_analysis(path: Path) -> dict[str, np.ndarray]:
+    """The arrays of a run's analyses; those of another run are refused, earlier ones do not say."""
+    arrays = read_arrays(path)
+    run_id = str(arrays.pop("run_id", path.stem))
+    if run_id != path.stem:
+        raise RunProblem(f"{path} is of another run: {run_id:.60}")
+    return arrays
 
 
 def embedding_file(study: Path, digest: str) -> Path:
@@ -220,13 +258,12 @@ def embedding_file(study: Path, digest: str) -> Path:
 
 
 ABOUT_ATTEMPTS: Fields = {
-    "run_id": _is_text,
-    "task": _is_text,
-    "approach": _is_text,
+    "task": _is_name,
+    "approach": _is_name,
     "seed": lambda value: type(value) is int and 0 <= value <= LARGEST_SEED,
     "iterations": is_count,
-    "reasons": _is_names,
-    "last_traceback": _is_names,
+    "reasons": _is_texts,
+    "last_traceback": _is_texts,
 }
 
 
@@ -243,7 +280,7 @@ def all_attempts(study: Path) -> Iterator[dict[str, Any]]:
 
 def _read_attempts(path: Path) -> dict[str, Any]:
     values = read_json(path)
-    require_fields(path, values, ABOUT_ATTEMPTS)
+    require_fields(path, values, {"run_id": lambda value: value == path.stem, **ABOUT_ATTEMPTS})
     return values
 
 
@@ -272,8 +309,8 @@ def set_damaged_aside(study: Path) -> list[str]:
     for part in (study, *(study / name for name in (RESULTS, ANALYSIS, EMBEDDINGS, ATTEMPTS))):
         remove_unfinished(part)
     readers: dict[str, Callable[[Path], object]] = {
-        f"{RESULTS}/*.parquet": lambda path: read_table(path, SCHEMA),
-        f"{ANALYSIS}/*.npz": read_arrays,
+        f"{RESULTS}/*.parquet": _require_own_results,
+        f"{ANALYSIS}/*.npz": read_analysis,
         f"{ATTEMPTS}/*.json": _read_attempts,
         FAILURES: lambda path: read_failures(path.parent),
     }

@@ -14,13 +14,13 @@ import pyarrow as pa
 from jaxtyping import Float, Int
 
 from constrained_dnc.errors import BadSetting, RunProblem, first_line
-from constrained_dnc.storage import read_arrays
 from constrained_dnc.study.disk import (
     SCHEMA,
     STUDY,
     analysed_runs,
     analysis_file,
     is_study,
+    read_analysis,
     read_failures,
     read_request,
     read_results,
@@ -197,7 +197,7 @@ class Study:
         if not path.exists():
             return {}
         try:
-            arrays = read_arrays(path)
+            arrays = read_analysis(path)
         except RunProblem as error:
             self.damaged[path.name] = str(error)
             return {}

@@ -110,7 +110,8 @@ class Plan:
         files = disk.results_of(self.folder, run_id)
         # an earlier version may have evaluated fewer memories
         needed = set(EVALUATED[PAPERS_RULE])
-        return max((n for n, file in files.items() if needed <= disk.memories_in(file)), default=0)
+        found = {n: disk.memories_in(file, run_id) for n, file in files.items()}
+        return max((n for n, memories in found.items() if needed <= memories), default=0)
 
     def lock(self, config: Config) -> Path:
         """Held by whoever is working on the run."""
