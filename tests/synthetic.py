@@ -191,6 +191,6 @@ def _study_json(request: Request) -> dict[str, object]:
         },
         "versions": {"constrained-dnc": "0.1.0", "jax": "0.9"},
         "platform": "a made-up machine",
-        "command": "cdnc reproduce --preset synthetic",
+        "command": "cdnc reproduce --preset synthetic --tasks " + " ".join(published.TASKS * 3),
         "created": "2025-01-01T12:00:00",
     }

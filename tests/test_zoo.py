@@ -86,6 +86,14 @@ def test_maximum_length_of_a_model(models):
     ]
 
 
+def test_the_list_names_memories_by_their_slots(models, capsys):
+    assert main(["zoo"]) == 0
+    title, _, head, row, *_ = capsys.readouterr().out.splitlines()
+    assert "rule score" in title
+    assert head.split("  ")[-5:] == ["4 slots (training)", "40 slots", "growing", "unseen", "seen"]
+    assert row.startswith("zoo:copy/compr ")
+
+
 def test_commands_take_a_pretrained_model_and_leave_it_alone(models, capsys):
     before = {path: path.read_bytes() for path in models.rglob("*") if path.is_file()}
     assert main(["zoo"]) == 0

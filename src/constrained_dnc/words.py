@@ -21,3 +21,19 @@ PAPERS_RULE: Rule = "unseen"
 Memory: TypeAlias = Literal["trained", "extended", "growing"]
 """The slots of training, ten times as many, or as many as an input needs."""
 MEMORIES: tuple[Memory, ...] = get_args(Memory)
+EXTENSION = 10
+"""How many times larger the extended memory is."""
+
+
+def memory_names(trained: int, extended: int | None = None) -> dict[Memory, str]:
+    """What tables and legends call each kind of memory, from the slots of training.
+
+    >>> memory_names(50)
+    {'trained': '50 slots (training)', 'extended': '500 slots', 'growing': 'growing'}
+    """
+    larger = EXTENSION * trained if extended is None else extended
+    return {
+        "trained": f"{trained} slots (training)",
+        "extended": f"{larger} slots",
+        "growing": "growing",
+    }

@@ -97,6 +97,21 @@ def test_histograms_are_shares(findings: Findings) -> None:
         assert np.sum(step.get_data()[0]) == pytest.approx(1)
 
 
+def test_single_trials_stand_side_by_side(tmp_path: Path) -> None:
+    names = ("stateful-baseline", "compr", "reg", "compr+reg", "peephole", "mine")
+    request = Request(("sort",), names, trials=1, samples=2, extended=False)
+    findings = find(read_study(write_study(tmp_path, request)))
+    with drawing.style():
+        figure = figures.memory_modes(findings, "sort", "write")
+    shown = [panel for panel in figure.axes if panel.get_visible()]
+    assert [panel.get_ylabel() for panel in shown] == list(findings.approaches)
+    rows = {round(panel.get_position().y0, 3) for panel in shown}
+    assert len(rows) == 2  # five and one
+    right = max(panel.get_position().x1 for panel in shown)
+    assert right > 0.95  # no blank half
+    assert [bool(len(panel.get_xticks())) for panel in shown] == [False, *[True] * 5]
+
+
 @pytest.mark.parametrize("mode", ["read", "write"])
 def test_words_have_room_above_a_single_trial(findings: Findings, monkeypatch, mode: str) -> None:
     monkeypatch.setattr(figures, "best_and_worst", lambda ranked: ([ranked[0][0]], []))

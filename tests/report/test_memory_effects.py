@@ -90,6 +90,10 @@ def test_a_line_for_every_kind_of_memory(tmp_path: Path) -> None:
     with style():
         figure = drawing.draw()
     assert [panel.get_title(loc="left") for panel in figure.axes] == list(findings.approaches)
+    (legend,) = figure.legends
+    told = [text.get_text() for text in legend.get_texts()]
+    assert told == ["50 slots (training)", "500 slots", "growing"]
+    assert memory.lengths_by_memory(findings).columns == tuple(told)
     lines = {line.get_color(): line for line in figure.axes[-1].lines}
     for kind, shade in MEMORY_COLOURS.items():
         curve = findings.memories[kind].curves["sort", "compr+reg+used"]

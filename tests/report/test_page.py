@@ -21,7 +21,7 @@ from constrained_dnc.cli.studies import write_report
 from constrained_dnc.report import figures, summary, tables
 from constrained_dnc.report import page as page_module
 from constrained_dnc.report.findings import find
-from constrained_dnc.report.page import build_report, terminal_table
+from constrained_dnc.report.page import build_report, collect, terminal_table
 from constrained_dnc.report.summary import budget_warning, facts
 from constrained_dnc.report.wording import DASH
 from constrained_dnc.study import read_study, write_results
@@ -157,10 +157,14 @@ def test_requests_of_different_size_are_told_together(tmp_path: Path) -> None:
     (path / "study.json").write_text(json.dumps(stored))
     findings = find(read_study(path))
     told = budget_warning(findings).replace("\u202f", " ")
-    assert "100 000 of the paper's 300 000 iterations, 0 to 3 trials instead of 10 (1 to 3" in told
+    assert told.startswith(
+        "Reduced budget: 100 000 of the paper's 300 000 iterations, 3 trials instead of 10 (1 to 3 "
+        "asked for), none yet of sort with compr and copy with compr. "
+    )
     assert facts(findings)["runs"] == "3 with results, 5 asked for"
-    assert (
-        facts(findings)["trials"] == "0 to 3 per task and approach (asked for: 1 to 3; paper: 10)"
+    assert facts(findings)["trials"] == (
+        "3 per task and approach, none yet of sort with compr and copy with compr "
+        "(asked for: 1 to 3; paper: 10)"
     )
 
 
@@ -199,6 +203,65 @@ def test_the_terminal_shows_ours_and_the_papers(small_study: Path) -> None:
     assert max(map(len, text.splitlines())) <= 100
 
 
+def test_the_terminal_says_who_does_not_solve_training_lengths(tmp_path: Path) -> None:
+    path = write_study(tmp_path, Request(("sort",), ("reg",), trials=0, analysis=False))
+    write_results(path, "reg", [row("sort", "reg", 0, at, 0.9) for at in range(2, 61)])
+    assert "Below 95 % at training lengths: sort, reg (90 %)." in printed(path)
+
+
+def test_name_machine_and_menu_of_a_study(tmp_path: Path) -> None:
+    path = write_study(
+        tmp_path / "my-study",
+        Request(("sort",), ("reg",), 1, analysis=False, selections=("unseen", "seen")),
+    )
+    stored = json.loads((path / "study.json").read_text())
+    stored["platform"] = {"system": "Linux", "device": "cpu"}
+    (path / "study.json").write_text(json.dumps(stored))
+    text = build_report(path).read_text(encoding="utf-8")
+    assert "<h1>Constrained DNC: my-study (preset synthetic)</h1>" in text
+    assert "<dt>machine</dt><dd>system Linux, device cpu</dd>" in text
+    menu = re.findall(r'<a href="#(\w+)">', text)
+    assert menu == re.findall(r'<section id="(\w+)">', text)
+
+
+def test_captions_of_a_single_trial(tmp_path: Path) -> None:
+    request = Request(("sort",), ("reg", "compr"), trials=1, samples=2, growing=True)
+    contents = collect(read_study(write_study(tmp_path, request)))
+    found = [*contents.tables.values(), *contents.drawings.values()]
+    captions = {shown.name: shown.caption for several in found for shown in several}
+    told = " ".join(captions.values())
+    for word in ("band", "middle half", "interval", "three", "best", "Median over"):
+        assert word not in told
+    assert captions["score_vs_length"] == (
+        "One trial each. Dashed: the slots of training (50). Shaded: the training lengths (5 to "
+        "15). Line: 95 %, what counts as processed. Parameters selected by the rule unseen, the "
+        "paper's."
+    )
+    assert "slots of training (50) and these (500)" in captions["score_vs_length_extended_memory"]
+    assert "Growing: from 50 slots on" in captions["memory_sort"]
+    for name in ("states_sort_encoding", "write_modes_sort"):
+        assert (
+            "one trial per approach. Above each: its average score at lengths 2 to 45."
+            in (captions[name])
+        )
+
+
+@pytest.mark.parametrize("trials", [2, 5])
+def test_captions_of_several_trials(tmp_path: Path, trials: int) -> None:
+    request = Request(("sort",), ("reg",), trials, samples=2, selections=("unseen", "score"))
+    contents = collect(read_study(write_study(tmp_path, request)))
+    captions = {of.name: of.caption for found in contents.drawings.values() for of in found}
+    tables = {of.name: of.caption for found in contents.tables.values() for of in found}
+    spread = f"Median over {trials} trials; the band holds the middle half of them."
+    assert captions["score_vs_length"].startswith(spread)
+    shown = {2: "the 2 trials, the best first,", 5: "the 3 best trials and, of the others, the 2"}
+    assert shown[trials] in captions["read_modes_sort"]
+    assert "with its 95 % bootstrap interval" in tables["max_length"]
+    for name, caption in captions.items():  # every figure names its rule
+        rule = "score, not" if name.endswith("score_selection") else "unseen,"
+        assert caption.endswith(f"Parameters selected by the rule {rule} the paper's.")
+
+
 def test_a_study_is_evaluated_once_for_page_and_terminal(
     small_study: Path,
     tmp_path: Path,
@@ -215,7 +278,7 @@ def test_a_study_is_evaluated_once_for_page_and_terminal(
     write_report(path)
     assert len(evaluated) == 1
     text = capsys.readouterr().out
-    assert "Maximum lengths: ours (paper's)" in text
+    assert "Maximum lengths by the rule unseen: ours (paper's)" in text
     assert text.endswith(f"report: {path / 'report' / 'index.html'}\n")
 
 
@@ -264,6 +327,8 @@ def test_the_page_in_a_browser(browser: Browser, page: Path, width: int, scheme:
     browser.show(page, width, scheme)
     assert browser.log("browser") == []
     assert browser.requests() == []
+    command = "const text = document.querySelector('#how pre');"
+    assert browser.run(f"{command} return text.scrollWidth - text.clientWidth") == 0
     # Nothing sticks out sideways.
     page_width = "const page = document.documentElement; return page.scrollWidth - page.clientWidth"
     assert browser.run(page_width) == 0

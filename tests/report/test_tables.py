@@ -186,3 +186,10 @@ def test_latex_runs_nothing_of_a_name() -> None:
     assert all(line.startswith("%") for line in text.splitlines()[:2])
     assert "\\input" not in "".join(text.splitlines()[2:])
     assert r"\textbackslash{}input\{x\}\~{}\^{} \%" in text
+
+
+def test_p_values_stand_beside_each_other_without_a_difference(small_study: Path) -> None:
+    table = tables.pair_tests(find(read_study(small_study)), extended=False)
+    cells = [cell for _, row in table.rows for cell in row]
+    assert any(cell.paper not in ("", DASH) for cell in cells)
+    assert {cell.difference for cell in cells} == {DASH}

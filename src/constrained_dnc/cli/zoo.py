@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from constrained_dnc.cli.parsing import Nothing, parse
-from constrained_dnc.words import MEMORIES, RULES
+from constrained_dnc.words import EXTENSION, MEMORIES, RULES, memory_names
 from constrained_dnc.zoo import PREFIX, RULE, Pretrained, pretrained
 
 OTHER_RULES = [rule for rule in RULES if rule != RULE]
@@ -23,8 +23,11 @@ def zoo(arguments: list[str]) -> int:
     if not models:
         print("This installation has no pretrained models.")
         return 0
-    head = ["model", "iterations", "best of", "max length", *MEMORIES[1:], *OTHER_RULES]
+    head = ["model", "iterations", "best of", *_memories(models), *OTHER_RULES]
     rows = [head, *(_row(model) for model in models)]
+    print(
+        f"Maximum lengths by memory, rule {RULE}; last, other rules with the slots of training.\n"
+    )
     widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
     for row in rows:
         first, *rest = row
@@ -36,6 +39,16 @@ def zoo(arguments: list[str]) -> int:
         f"{models[0].task}/{models[0].approach}\nwherever a run is asked for."
     )
     return 0
+
+
+def _memories(models: list[Pretrained]) -> list[str]:
+    """The headings of the memories, in slots if all models have the same."""
+    from constrained_dnc.training.run import load_run  # noqa: PLC0415 - slow to import
+
+    sizes = {load_run(model.name).config.model.memory_size for model in models}
+    if len(sizes) > 1:
+        return ["slots of training", f"{EXTENSION} times as many", "growing"]
+    return list(memory_names(*sizes).values())
 
 
 def _row(model: Pretrained) -> list[str]:

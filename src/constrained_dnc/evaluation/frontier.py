@@ -13,13 +13,14 @@ from jaxtyping import Float
 
 from constrained_dnc.config import parse_lengths
 from constrained_dnc.evaluation.lengths import Planned, evaluate
-from constrained_dnc.evaluation.memories import EXTENSION, size_in
+from constrained_dnc.evaluation.memories import size_in
 from constrained_dnc.files import make_folder, write_atomically
 from constrained_dnc.model.config import GROWING, MemorySize
 from constrained_dnc.published import THRESHOLD
 from constrained_dnc.storage import write_table
 from constrained_dnc.training.disk import FRONTIER, FRONTIER_PICTURE
 from constrained_dnc.training.run import Run
+from constrained_dnc.words import EXTENSION
 
 mpl.use("Agg")
 from matplotlib.figure import Figure

@@ -21,10 +21,7 @@ from constrained_dnc.tasks.task import Batch
 from constrained_dnc.training.disk import FREE_CAPACITY
 from constrained_dnc.training.run import Run, require_own
 from constrained_dnc.training.streams import evaluation_batch
-from constrained_dnc.words import RULES, Memory, Rule
-
-EXTENSION = 10
-"""How many times larger the extended memory is."""
+from constrained_dnc.words import EXTENSION, RULES, Memory, Rule
 
 
 def source_of(memory_size: MemorySize, trained: int) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from constrained_dnc.published import THRESHOLD
 from constrained_dnc.report.drawing import colour, dash
 from constrained_dnc.report.findings import Findings
-from constrained_dnc.report.wording import file_name
+from constrained_dnc.report.wording import file_name, over_trials
 from constrained_dnc.study import Curves
 from constrained_dnc.words import MEMORIES
 
@@ -53,12 +53,23 @@ def chips(rules: Sequence[Findings]) -> list[Chip]:
     ]
 
 
+def spread(rules: Sequence[Findings]) -> str:
+    """What lines and bands are, for the trials there are."""
+    counts = [
+        curve.trials
+        for findings in rules
+        for evaluation in findings.memories.values()
+        for curve in evaluation.curves.values()
+    ]
+    return over_trials(counts) if counts else ""
+
+
 def groups(rules: Sequence[Findings]) -> list[Group]:
     """The charts of every kind of memory."""
     study = rules[0].study
     titles = {
-        "trained": f"With the memory it was trained with ({study.memory_size} slots)",
-        "extended": f"With extended memory ({study.extended_memory_size} slots)",
+        "trained": f"With the {study.memory_size} slots of training",
+        "extended": f"With {study.extended_memory_size} slots",
         "growing": f"With a growing memory (from {study.memory_size} slots on)",
     }
     found = []

@@ -36,7 +36,7 @@ from constrained_dnc.colours import (
 )
 from constrained_dnc.files import write_atomically
 from constrained_dnc.published import THRESHOLD
-from constrained_dnc.report.wording import label
+from constrained_dnc.report.wording import label, rounded, span
 from constrained_dnc.study import Curves
 
 COLOURS = {
@@ -174,6 +174,14 @@ def finish_panel(panel: Axes, training_lengths: tuple[int, int] | None) -> None:
     panel.axhline(100 * THRESHOLD, color=mpl.rcParams["grid.color"], lw=0.8, zorder=0)
     panel.set_ylim(-2, 103)
     panel.margins(x=0.01)
+
+
+def lines_told(training_lengths: tuple[int, int] | None) -> str:
+    """What is shaded and drawn across in every panel, for its caption."""
+    line = f"Line: {rounded(100 * THRESHOLD, 0)} %, what counts as processed."
+    if training_lengths is None:
+        return line
+    return f"Shaded: the training lengths ({span(training_lengths)}). {line}"
 
 
 def mark_slots(panel: Axes, memory_size: int) -> None:

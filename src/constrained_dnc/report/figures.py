@@ -29,14 +29,23 @@ from constrained_dnc.report.drawing import (
     grid,
     label_outside,
     legend,
+    lines_told,
     log_lengths,
     mark_slots,
 )
 from constrained_dnc.report.findings import Findings, Instances, best_and_worst
-from constrained_dnc.report.wording import file_name, label, listed, span
+from constrained_dnc.report.wording import (
+    file_name,
+    label,
+    listed,
+    over_trials,
+    span,
+)
 
 LEAST_WIDTH = 4.0
 """In inches: title and legend stand side by side above however few panels."""
+SIDE_BY_SIDE = 5
+"""Approaches in a row, where each has a single panel."""
 MODE_NAMES = {
     "write": ("write mode", "0 = by content, 1 = new slot"),
     "read": ("read mode", "0 = sequential, 1 = by content"),
@@ -55,22 +64,23 @@ def all_drawings(findings: Findings) -> list[Drawing]:
 
 def curve_drawings(findings: Findings) -> Iterator[Drawing]:
     """Score against length, for the parameters of one selection rule."""
-    study, trained = findings.study, findings.study.training_lengths
-    shaded = "" if trained is None else f" Shaded: the training lengths ({span(trained)})."
-    if findings.plain.curves:
+    study = findings.study
+    plain, extended = (_spread(findings, extended) for extended in (False, True))
+    lines = lines_told(study.training_lengths)
+    slots = f"Dashed: the slots of training ({study.memory_size})"
+    if plain:
         yield Drawing(
             "score_vs_length",
             "Score against length",
-            "Median over trials; the band holds the middle half of them. Dashed: the number of "
-            f"slots ({study.memory_size}).{shaded}",
+            f"{plain} {slots}. {lines}",
             lambda: score_against_length(findings, extended=False),
         )
-    if findings.extended.curves:
+    if extended:
         yield Drawing(
             "score_vs_length_extended_memory",
             "Score against length with extended memory",
-            f"As above, the same networks with {study.extended_memory_size} slots. Dashed: the "
-            f"original ({study.memory_size}) and the extended number of slots.",
+            f"The same networks with {study.extended_memory_size} slots. {extended} {slots} and "
+            f"these ({study.extended_memory_size}). {lines}",
             lambda: score_against_length(findings, extended=True),
         )
     if any(("sort", name) in findings.plain.curves for name in published.SUPPLEMENT_C):
@@ -78,9 +88,16 @@ def curve_drawings(findings: Findings) -> Iterator[Drawing]:
             "peephole_vs_vanilla_lstm",
             "Peephole against vanilla LSTM (supplement C)",
             "The sort task. Solid: peephole LSTM and the stateful baseline. Dashed: the same "
-            f"constraint on a vanilla LSTM. Upright: the number of slots.{shaded}",
+            f"constraint on a vanilla LSTM. {plain} Upright: the slots of training "
+            f"({study.memory_size}). {lines}",
             lambda: peephole_against_vanilla(findings),
         )
+
+
+def _spread(findings: Findings, extended: bool) -> str:
+    """What lines and bands are; empty without any."""
+    curves = findings.at(extended).curves
+    return over_trials(curve.trials for curve in curves.values()) if curves else ""
 
 
 def _curvature_drawings(findings: Findings) -> Iterator[Drawing]:
@@ -96,7 +113,8 @@ def _curvature_drawings(findings: Findings) -> Iterator[Drawing]:
         yield Drawing(
             "curvature_vs_score_others",
             "Curvature against score: other approaches",
-            "As above, for the approaches with a state that the paper does not pool.",
+            "One dot per trained instance of the approaches with a state that the paper does not "
+            "pool. Mind the scales.",
             lambda: curvature_against_score(findings, findings.other_instances),
         )
 
@@ -109,12 +127,12 @@ def _trajectory_drawings(findings: Findings) -> list[Drawing]:
             f"states_{file_name(task)}_{phase}",
             f"Cell states, {task}, {phase}",
             f"t-SNE of the cell states at {at} (reduced by PCA to at most {DIMENSIONS} "
-            "dimensions): the three best and the three worst trials per approach, all samples "
-            "overlaid; dots are states, lines are transitions, from dark to light with time.",
+            f"dimensions): {_trials_told(findings, task, approaches)} All samples overlaid; dots "
+            "are states, lines are transitions, from dark to light with time.",
             partial(state_trajectories, findings, task, phase),
         )
         for task in findings.tasks
-        if _rows_with(findings, task, "curvature")
+        if (approaches := _rows_with(findings, task, "curvature"))
         for phase in phases_of(task)
     ]
 
@@ -126,14 +144,31 @@ def _mode_drawings(findings: Findings) -> list[Drawing]:
         Drawing(
             f"{mode}_modes_{file_name(task)}",
             f"{MODE_NAMES[mode][0].capitalize()}s, {task}",
-            f"Histograms at {at} ({MODE_NAMES[mode][1]}): the three best and the three worst "
-            "trials per approach.",
+            f"Histograms at {at} ({MODE_NAMES[mode][1]}): "
+            f"{_trials_told(findings, task, approaches)}",
             partial(memory_modes, findings, task, mode),
         )
         for task in findings.tasks
-        if _rows_with(findings, task, "write_mode_encoding")
+        if (approaches := _rows_with(findings, task, "write_mode_encoding"))
         for mode in MODE_NAMES
     ]
+
+
+def _trials_told(findings: Findings, task: str, approaches: Sequence[str]) -> str:
+    """Which trials a figure shows, and what stands above each."""
+    best, worst = _most(findings, task, approaches)
+    told = "one trial" if best == 1 else f"the {best} trials, the best first,"
+    if worst:
+        told = f"the {best} best trials and, of the others, the {worst} worst"
+    averaged = span(findings.plain.averaged_lengths)
+    return f"{told} per approach. Above each: its average score at lengths {averaged}."
+
+
+def _most(findings: Findings, task: str, approaches: Sequence[str]) -> tuple[int, int]:
+    """How many best and how many worst trials the approach with the most of them has."""
+    sides = [best_and_worst(findings.ranked(task, name)) for name in approaches]
+    best, worst = (max(len(side[index]) for side in sides) for index in (0, 1))
+    return best, worst
 
 
 def wanted_embeddings(findings: Findings) -> list[tuple[str, str]]:
@@ -244,7 +279,7 @@ def memory_modes(findings: Findings, task: str, mode: str) -> Figure:
             panel.set_title(
                 f"{100 * scores[run_id]:.0f} %", fontsize=7.5, fontweight="normal", pad=2
             )
-            if row == len(approaches) - 1:
+            if row >= len(approaches) - (SIDE_BY_SIDE if panels.shape[1] == 1 else 1):
                 panel.set_xticks([0, 1], ["0", "1"], fontsize=7)
     figure.supxlabel(MODE_NAMES[mode][1], fontsize=9, y=0.06 / figure.get_figheight(), va="bottom")
     handles = [Patch(color=PHASE_COLOURS[phase], alpha=0.75, label=phase) for phase in PHASES]
@@ -264,28 +299,35 @@ def _rows_with(findings: Findings, task: str, array: str) -> list[str]:
 def _trial_grid(
     findings: Findings, task: str, approaches: Sequence[str], size: float
 ) -> tuple[Figure, np.ndarray]:
-    """Empty panels: a row per approach; best trials, a gap, worst trials."""
-    sides = [best_and_worst(findings.ranked(task, name)) for name in approaches]
-    best, worst = (max(len(side[index]) for side in sides) for index in (0, 1))
-    ratios = [1.0] * best + ([0.25] if worst else []) + [1.0] * worst
+    """Empty panels, a row per approach: best trials, a gap, worst trials.
+
+    With one trial each, the approaches stand side by side.
+    """
+    best, worst = _most(findings, task, approaches)
+    is_single = (best, worst) == (1, 0)
+    across = min(SIDE_BY_SIDE, len(approaches)) if is_single else best
+    down = -(-len(approaches) // across) if is_single else len(approaches)
+    ratios = [1.0] * across + ([0.25] if worst else []) + [1.0] * worst
+    gap = 0.25 if is_single else 0.1
     # Margins in inches rather than a layout engine, which takes seconds for so many panels.
-    panels = size * sum(ratios)
-    width, height = max(panels + 0.4, LEAST_WIDTH), size * len(approaches) + 0.9
-    edges = {"left": 0.3 / width, "right": (0.3 + panels) / width, "wspace": 0.1, "hspace": 0.18}
+    width, height = size * sum(ratios) + gap * size * (across - 1) * is_single, size * down + 0.9
+    width = max(width + 0.4, LEAST_WIDTH)
+    edges = {"left": 0.3 / width, "right": 1 - 0.1 / width, "wspace": gap, "hspace": 0.18}
     edges |= {"bottom": 0.45 / height, "top": 1 - 0.5 / height}
     figure = Figure((width, height))
-    grid = figure.subplots(
-        len(approaches), len(ratios), squeeze=False, width_ratios=ratios, gridspec_kw=edges
-    )
+    grid = figure.subplots(down, len(ratios), squeeze=False, width_ratios=ratios, gridspec_kw=edges)
     for panel in grid.flat:
         panel.set(xticks=[], yticks=[])
         panel.set_visible(False)
+    if is_single:
+        grid = grid.reshape(-1, 1)[: len(approaches)]
     for row, name in enumerate(approaches):
         grid[row, 0].set_visible(True)
         grid[row, 0].set_ylabel(label(name), color=colour(name), fontweight="bold", fontsize=8.5)
     if worst:
         grid = np.delete(grid, best, axis=1)
-    title = "best trials on the left, worst on the right" if worst else "trials, the best first"
+    title = "one trial each" if is_single else "trials, the best first"
+    title = "best trials on the left, worst on the right" if worst else title
     figure.suptitle(title, fontsize=9, x=0.3 / width, y=1 - 0.08 / height, ha="left", va="top")
     return figure, grid
 

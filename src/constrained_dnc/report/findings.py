@@ -79,8 +79,22 @@ class Findings:
     @property
     def found_trials(self) -> tuple[int, int]:
         """The fewest and the most of the trials asked for that have results."""
+        return _ends(self._counts.values())
+
+    @property
+    def begun_trials(self) -> tuple[int, int]:
+        """The same, of the tasks and approaches that have any."""
+        return _ends(count for count in self._counts.values() if count)
+
+    @property
+    def not_begun(self) -> list[Key]:
+        """The tasks and approaches asked for that have no results."""
+        return [key for key, count in self._counts.items() if not count]
+
+    @property
+    def _counts(self) -> dict[Key, int]:
         found = Counter((run.task, run.approach) for run in self.study.runs.values())
-        return _ends(found[key] for key in self.study.asked)
+        return {key: found[key] for key in self.study.asked}
 
     @property
     def asked_iterations(self) -> tuple[int, int]:

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from constrained_dnc.report.cells import Cell, Table
 from constrained_dnc.report.drawing import Drawing, colour, dash, grid, label_outside, legend
 from constrained_dnc.report.findings import Evaluation, Findings, evaluate
-from constrained_dnc.report.lengths import note
+from constrained_dnc.report.lengths import has_intervals, note
 from constrained_dnc.report.wording import DASH, label, thousands
 from constrained_dnc.study import Study
 
@@ -106,12 +106,14 @@ def drawings(findings: Findings, stages: Mapping[int, Evaluation]) -> list[Drawi
     """Maximum length against iterations, for a study that grew."""
     if not stages:
         return []
+    many = any(has_intervals(evaluation.longest) for evaluation in stages.values())
+    band = "; the band is the 95 % interval over trials" if many else ""
     return [
         Drawing(
             "max_length_vs_iterations",
             "Maximum length against iterations",
             "With the slots of training, over the trials that were measured after so many "
-            "iterations; the band is the 95 % interval over trials.",
+            f"iterations{band}.",
             partial(length_against_iterations, findings, stages),
         )
     ]

@@ -52,26 +52,37 @@ def max_length_table(
     return Table(
         "max_length_extended_memory" if extended else "max_length",
         "Maximum lengths with extended memory" if extended else "Maximum lengths",
-        _caption(approaches, extended, training_lengths),
+        _caption(approaches, longest, extended, training_lengths),
         (*approaches, "factor"),
         tuple(rows),
         tuple(records),
     )
 
 
+def has_intervals(longest: Mapping[Key, Longest]) -> bool:
+    """Whether any length is of several trials."""
+    return any(found.interval is not None for found in longest.values())
+
+
 def _caption(
-    approaches: Sequence[str], extended: bool, training_lengths: tuple[int, int] | None
+    approaches: Sequence[str],
+    longest: Mapping[Key, Longest],
+    extended: bool,
+    training_lengths: tuple[int, int] | None,
 ) -> str:
-    seen = ""
+    many = has_intervals(longest)
+    beside = ["its 95 % bootstrap interval over trials"] if many else []
     if training_lengths is not None:
-        seen = f" and the score at the training lengths ({span(training_lengths)})"
+        beside.append(f"the score at the training lengths ({span(training_lengths)})")
     against = "of the baseline without extension" if extended else "of the baseline"
     of_paper = "of the paper's approaches " if set(approaches) - set(published.APPROACHES) else ""
+    score = "median score over trials" if many else "score"
+    least = f"{rounded(100 * published.THRESHOLD, 0)} %"
     return (
-        f"The longest input whose median score over trials is at least "
-        f"{rounded(100 * published.THRESHOLD, 0)} %, with its 95 % bootstrap interval over "
-        f"trials{seen}. Factor: the longest of {listed(statistics.CONSTRAINED)} over that "
-        f"{against} (stateful). The longest {of_paper}are bold."
+        f"The longest input whose {score} is at least {least}"
+        f"{', with ' if beside else ''}{' and '.join(beside)}. Factor: the longest of "
+        f"{listed(statistics.CONSTRAINED)} over that {against} (stateful). The longest "
+        f"{of_paper}are bold."
     )
 
 

@@ -20,13 +20,14 @@ from constrained_dnc.report.drawing import (
     finish_panel,
     grid,
     label_outside,
+    lines_told,
     log_lengths,
     mark_slots,
 )
 from constrained_dnc.report.findings import Findings, Key
-from constrained_dnc.report.lengths import longest_cell
-from constrained_dnc.report.wording import file_name, label, listed, rounded
-from constrained_dnc.words import MEMORIES
+from constrained_dnc.report.lengths import has_intervals, longest_cell
+from constrained_dnc.report.wording import file_name, label, listed, over_trials, rounded
+from constrained_dnc.words import MEMORIES, Memory, memory_names
 
 NOTICEABLE = 0.05
 """A score at training lengths that falls by more is harm, whatever the maximum length is."""
@@ -62,13 +63,14 @@ def lengths_by_memory(findings: Findings) -> Table:
                 cells.append(cell)
                 records.append({"task": task, "approach": approach, "memory": kind, **values})
             rows.append((f"{task}, {approach}", tuple(cells)))
-    described = "; ".join(f"{kind}: {_described(findings, kind)}" for kind in kinds)
+    names = _names(findings)
+    interval = "its interval over trials and " if has_intervals(findings.plain.longest) else ""
     return Table(
         "max_length_by_memory",
         "Maximum lengths by memory",
-        f"{described[:1].upper()}{described[1:]}. Approaches with +used look up over used slots. "
-        "Beside each length: its interval over trials and the score at training lengths.",
-        tuple(kinds),
+        f"{_growing(findings)}Approaches with +used look up over used slots. "
+        f"Beside each length: {interval}the score at training lengths.",
+        tuple(names[kind] for kind in kinds),
         tuple(rows),
         tuple(records),
     )
@@ -125,19 +127,25 @@ def effect(before: int, after: int) -> str:
 
 def drawings(findings: Findings) -> list[Drawing]:
     """One figure per task that was evaluated with more than one kind of memory."""
-    kinds = [kind for kind in MEMORIES if findings.memories[kind].curves]
-    described = "; ".join(f"{kind}: {_described(findings, kind)}" for kind in kinds)
+    study = findings.study
     return [
         Drawing(
             f"memory_{file_name(task)}",
             f"Score against length by memory, {task}",
-            f"Median over trials, the band holds the middle half. {described}. Dashed: the number "
-            f"of slots in training ({findings.study.memory_size}).",
+            f"{over_trials(_counts(findings, task))} {_growing(findings)}Dashed: the slots of "
+            f"training ({study.memory_size}). {lines_told(study.training_lengths)}",
             partial(score_by_memory, findings, task),
         )
         for task in findings.tasks
         if _enlarged_approaches(findings, task)
     ]
+
+
+def _counts(findings: Findings, task: str) -> list[int]:
+    """The numbers of trials behind the lines of a figure."""
+    names = _enlarged_approaches(findings, task)
+    found = [of.curves.get((task, name)) for of in findings.memories.values() for name in names]
+    return [curve.trials for curve in found if curve is not None]
 
 
 def score_by_memory(findings: Findings, task: str) -> Figure:
@@ -156,8 +164,9 @@ def score_by_memory(findings: Findings, task: str) -> Figure:
         mark_slots(panel, findings.study.memory_size)
         panel.set_title(label(name), loc="left")
     label_outside(figure, "length", "score")
+    names_of = _names(findings)
     handles = [
-        Line2D([], [], color=MEMORY_COLOURS[kind], lw=2, label=kind)
+        Line2D([], [], color=MEMORY_COLOURS[kind], lw=2, label=names_of[kind])
         for kind in MEMORIES
         if kind in shown
     ]
@@ -174,13 +183,15 @@ def _enlarged_approaches(findings: Findings, task: str) -> list[str]:
     ]
 
 
-def _described(findings: Findings, kind: str) -> str:
-    study = findings.study
-    return {
-        "trained": f"the {study.memory_size} slots of training",
-        "extended": f"{study.extended_memory_size} slots",
-        "growing": f"{study.memory_size} slots, and more where they run short",
-    }[kind]
+def _names(findings: Findings) -> dict[Memory, str]:
+    return memory_names(findings.study.memory_size, findings.study.extended_memory_size)
+
+
+def _growing(findings: Findings) -> str:
+    """What a growing memory is, where there is one."""
+    if not findings.memories["growing"].curves:
+        return ""
+    return f"Growing: from {findings.study.memory_size} slots on, more where they run short. "
 
 
 def _sentence(findings: Findings, task: str) -> str:

@@ -27,6 +27,7 @@ from constrained_dnc.report import (
 from constrained_dnc.report.cells import Table, write_tables
 from constrained_dnc.report.drawing import Drawing, darken, png, save, style
 from constrained_dnc.report.findings import Findings, find
+from constrained_dnc.report.selection import Shown
 from constrained_dnc.report.summary import budget_warning, terminal_table
 from constrained_dnc.report.verdicts import NOT_RUN, Verdict, judge_all
 from constrained_dnc.report.wording import DASH, plural, rounded, span
@@ -89,32 +90,46 @@ def collect(study: Study) -> Contents:
     main, others = rules[0], rules[1:]
     stages = growth.evaluations(main)
     is_enlarged = memory.was_enlarged(main)
-    found = {
+    of_main: dict[str, list[Table]] = {
         "tables": tables.all_tables(main),
-        "rules": [selection.comparison(rules)] if others else [],
         "memory": [memory.lengths_by_memory(main)] if is_enlarged else [],
         "growth": [growth.lengths_by_iterations(main, stages)] if stages else [],
-        "runs": [growth.runs(study)] if study.runs else [],
     }
-    for findings in others:
-        rule = findings.selection
-        found[rule] = [
-            selection.by_other_rule(table, rule) for table in tables.all_tables(findings)
-        ]
+    drawings: dict[str, list[Drawing]] = {
+        "figures": figures.all_drawings(main),
+        "memory": memory.drawings(main),
+        "growth": growth.drawings(main, stages),
+    }
     return Contents(
         rules,
-        found,
         {
-            "figures": figures.all_drawings(main),
+            **_captioned(of_main, main.selection),
+            "rules": [selection.comparison(rules)] if others else [],
+            "runs": [growth.runs(study)] if study.runs else [],
+            **{
+                of.selection: [
+                    selection.by_other_rule(table, of.selection) for table in tables.all_tables(of)
+                ]
+                for of in others
+            },
+        },
+        {
+            **_captioned(drawings, main.selection),
             "rules": [
                 selection.by_other_rule(drawing, findings.selection)
                 for findings in others
                 for drawing in figures.curve_drawings(findings)
             ],
-            "memory": memory.drawings(main),
-            "growth": growth.drawings(main, stages),
         },
     )
+
+
+def _captioned(sections: Mapping[str, list[Shown]], rule: str) -> dict[str, list[Shown]]:
+    """Every table or figure with its rule in the caption."""
+    return {
+        section: [selection.captioned(shown, rule) for shown in found]
+        for section, found in sections.items()
+    }
 
 
 def compose(contents: Contents, images: Mapping[str, Sequence[Image]]) -> str:
@@ -124,7 +139,7 @@ def compose(contents: Contents, images: Mapping[str, Sequence[Image]]) -> str:
     trained = study.training_lengths
     has_rules = len(rules) > 1
     values: dict[str, object] = {
-        "title": f"Constrained DNC: {study.request.get('preset', 'study')}",
+        "title": f"Constrained DNC: {summary.study_name(study)}",
         "paper": published.TITLE,
         "warning": budget_warning(main),
         "facts": summary.facts(main),
@@ -137,6 +152,7 @@ def compose(contents: Contents, images: Mapping[str, Sequence[Image]]) -> str:
         "disagreements": selection.disagreements(rules),
         "num_runs": len(study.runs),
         "other_tables": [(of.selection, contents.tables[of.selection]) for of in rules[1:]],
+        "spread": charts.spread(rules),
         "trained": "" if trained is None else span(trained),
         "threshold": rounded(100 * THRESHOLD, 0),
         "slots": study.memory_size,

@@ -17,6 +17,7 @@ from constrained_dnc.report.findings import Findings
 from constrained_dnc.report.lengths import longest_cell
 from constrained_dnc.report.wording import listed, rounded, span
 from constrained_dnc.study import Study
+from constrained_dnc.words import PAPERS_RULE
 
 DISAGREEMENT = 0.05
 """Scores at training lengths that differ by more are reported."""
@@ -40,13 +41,19 @@ def sentence(rule: str, study: Study) -> str:
 Shown = TypeVar("Shown", Table, Drawing)
 
 
+def captioned(shown: Shown, rule: str) -> Shown:
+    """The same with its rule in the caption."""
+    whose = "the paper's" if rule == PAPERS_RULE else "not the paper's"
+    told = f"Parameters selected by the rule {rule}, {whose}."
+    return replace(shown, caption=f"{shown.caption} {told}")
+
+
 def by_other_rule(shown: Shown, rule: str) -> Shown:
-    """The same kind of table or figure for another rule than the paper's."""
+    """The same kind of table or figure for another rule than the first."""
     return replace(
-        shown,
+        captioned(shown, rule),
         name=f"{shown.name}_{rule}_selection",
         title=f"{shown.title}, selected by {rule}",
-        caption=f"{shown.caption} Parameters selected by the rule {rule}, not the paper's.",
     )
 
 

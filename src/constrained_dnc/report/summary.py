@@ -16,7 +16,7 @@ from constrained_dnc.errors import printable
 from constrained_dnc.report import lengths, selection
 from constrained_dnc.report.cells import Cell
 from constrained_dnc.report.findings import Findings, find
-from constrained_dnc.report.wording import DASH, listed, plural, span, thousands
+from constrained_dnc.report.wording import DASH, listed, plural, rounded, span, thousands
 from constrained_dnc.study import Study, Trial, read_study
 
 SETTING_NAMES = {
@@ -49,10 +49,9 @@ def budget_warning(findings: Findings) -> str:
         whole = thousands(published.ITERATIONS)
         fewer.append(f"{span(iterations, thousands)} of the paper's {whole} iterations")
     if trials[0] < published.TRIALS:
-        noun = "trial" if trials == (1, 1) else "trials"
         asked = findings.asked_trials
         so_far = f" ({span(asked)} asked for)" if asked != trials else ""
-        fewer.append(f"{span(trials)} {noun} instead of {published.TRIALS}{so_far}")
+        fewer.append(f"{_trials(findings)} instead of {published.TRIALS}{so_far}{_none(findings)}")
     others = other_settings(findings)
     if not fewer and not others:
         return ""
@@ -64,6 +63,23 @@ def budget_warning(findings: Findings) -> str:
         "study shows that the machinery works, not whether a claim of the paper holds."
     )
     return head + settings + meaning
+
+
+def _trials(findings: Findings) -> str:
+    """How many trials there are of what was begun."""
+    first, last = findings.begun_trials
+    return f"{first} to {plural(last, 'trial')}" if first < last else plural(last, "trial")
+
+
+def _none(findings: Findings) -> str:
+    """What was asked for and not begun."""
+    asked, missing = findings.study.asked, findings.not_begun
+    if not missing or len(missing) == len(asked):
+        return ""
+    if len(missing) > 3:
+        return f", none yet of {len(missing)} of {len(asked)} pairs of task and approach"
+    named = [printable(f"{task} with {approach}") for task, approach in missing]
+    return f", none yet of {listed(named)}"
 
 
 def other_settings(findings: Findings) -> list[str]:
@@ -93,7 +109,7 @@ def facts(findings: Findings) -> dict[str, str]:
         "tasks": ", ".join(findings.tasks) or DASH,
         "approaches": ", ".join(findings.approaches) or DASH,
         "runs": f"{len(study.runs)} with results, {planned} asked for",
-        "trials": f"{span(findings.found_trials)} per task and approach "
+        "trials": f"{span(findings.begun_trials)} per task and approach{_none(findings)} "
         f"(asked for: {span(findings.asked_trials)}; paper: {published.TRIALS})",
         "iterations": span(findings.asked_iterations, thousands)
         + f" asked for (paper: {thousands(published.ITERATIONS)}){longest}",
@@ -150,16 +166,28 @@ def provenance(findings: Findings) -> dict[str, str]:
     request = findings.study.request
     return {
         "made on": str(request.get("created", DASH)),
-        "machine": str(request.get("platform", DASH)),
+        "machine": _listed_facts(request.get("platform", DASH)),
         **{name: str(version) for name, version in dict(request.get("versions") or {}).items()},
     }
+
+
+def _listed_facts(found: object) -> str:
+    if not isinstance(found, dict):
+        return str(found)
+    return ", ".join(f"{name} {value}" for name, value in found.items())
+
+
+def study_name(study: Study) -> str:
+    """The name of its folder, and the preset where that says something else."""
+    name, preset = study.path.resolve().name, study.request.get("preset")
+    return name if preset in (None, name) else f"{name} (preset {preset})"
 
 
 def terminal_table(study: Path | Findings) -> Group:
     """Maximum lengths beside the paper's, and what the budget means, for a terminal."""
     findings = study if isinstance(study, Findings) else find(read_study(study))
     table = RichTable(
-        title="Maximum lengths: ours (paper's)",
+        title=f"Maximum lengths by the rule {findings.selection}: ours (paper's)",
         title_justify="left",
         box=SIMPLE,
         pad_edge=False,
@@ -177,8 +205,19 @@ def terminal_table(study: Path | Findings) -> Group:
             table.add_row(f"{findings.study.extended_memory_size} slots:")
         for task, cells in lengths.max_lengths(findings, extended).rows:
             table.add_row(Text(printable(task)), *map(_terminal_cell, cells))
-    warning = budget_warning(findings)
-    return Group(table, Text(warning)) if warning else Group(table)
+    sentences = [*unlearned(findings), budget_warning(findings)]
+    return Group(table, *(Text(sentence) for sentence in sentences if sentence))
+
+
+def unlearned(findings: Findings) -> list[str]:
+    """A sentence on those that do not solve their training lengths, if there are any."""
+    found = [
+        f"{printable(', '.join(key))} ({rounded(100 * of.training_score, 0)} %)"
+        for key, of in findings.plain.longest.items()
+        if of.training_score < published.THRESHOLD
+    ]
+    least = rounded(100 * published.THRESHOLD, 0)
+    return [f"Below {least} % at training lengths: {listed(found)}."] if found else []
 
 
 def _terminal_cell(cell: Cell) -> Text:

@@ -271,8 +271,9 @@ def explained_variances(findings: Findings) -> Table:
 
 
 def _p_cell(ours: float | None, paper: float | None) -> Cell:
+    """Both p-values; their difference says nothing."""
     return Cell(
-        *worded(ours, paper, 3),
+        *worded(ours, paper, 3)[:2],
         bold=ours is not None and ours <= statistics.SIGNIFICANCE,
         paper_bold=paper is not None and paper <= statistics.SIGNIFICANCE,
     )

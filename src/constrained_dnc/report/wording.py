@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from decimal import ROUND_HALF_UP, Decimal
 from math import isfinite
 
@@ -79,6 +79,20 @@ def span(ends: tuple[int, int], word: Callable[[int], str] = str) -> str:
     ('5 to 15', '3')
     """
     return " to ".join(map(word, dict.fromkeys(ends)))
+
+
+def over_trials(counts: Iterable[int]) -> str:
+    """What a line and its band are, for so many trials.
+
+    >>> over_trials([1, 1]), over_trials([3])
+    ('One trial each.', 'Median over 3 trials; the band holds the middle half of them.')
+    """
+    found = sorted({*counts})
+    if found == [1]:
+        return "One trial each."
+    which = "of them" if found[0] > 1 else "where there are several"
+    several = span((found[0], found[-1]))
+    return f"Median over {several} trials; the band holds the middle half {which}."
 
 
 def label(text: str) -> str:
