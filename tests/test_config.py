@@ -89,6 +89,10 @@ def test_a_longer_run_keeps_its_name():
         (lambda c: c["training"].update(window="500"), "training.window"),
         (lambda c: c["training"].update(window=True), "training.window"),
         (lambda c: c["training"].update(window=0), "training.window"),
+        (
+            lambda c: c["training"].update(learning_rate=10**400),
+            "learning_rate is 10+.* up to 3.4e",
+        ),
         (lambda c: c.update(model=3), "config.model"),
         (lambda c: c["approach"].update(regularisation={"task_weight": 0.5}), "num_pairs"),
         (lambda c: c["approach"].update(compression=False), "name of your own"),

@@ -17,6 +17,7 @@ from typing import Any, Literal, TypeAlias
 from constrained_dnc import published
 from constrained_dnc.approaches import APPROACHES, CONTROLLERS, Approach, get_approach
 from constrained_dnc.errors import (
+    LARGEST,
     LARGEST_SEED,
     SMALLEST,
     BadSetting,
@@ -389,6 +390,8 @@ def _build(kind: Any, value: object, path: str) -> Any:
     if is_dataclass(kind):
         return _build_dataclass(kind, value, path)
     if kind is float and type(value) is int:
+        if abs(value) > LARGEST:  # perhaps of hundreds of digits, which no float can hold
+            raise BadSetting(path, value, f"a number up to {LARGEST:g}")
         return float(value)
     if type(value) is not kind:
         raise BadSetting(path, value, f"a value of type {kind.__name__}")

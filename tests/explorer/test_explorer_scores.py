@@ -3,11 +3,17 @@
 import json
 import shutil
 
+import pyarrow as pa
+import pytest
+
 from constrained_dnc import published, zoo
+from constrained_dnc.errors import RunProblem
 from constrained_dnc.explorer import open_model, views
 from constrained_dnc.explorer.scores import Curve, in_words, paper_in_words
 from constrained_dnc.files import read_tensors, write_tensors
-from constrained_dnc.training.disk import SELECTED, STATUS
+from constrained_dnc.storage import read_table, write_table
+from constrained_dnc.study.disk import SCHEMA
+from constrained_dnc.training.disk import SELECTED, STATUS, evaluation_file
 
 
 def test_maximum_length_and_average():
@@ -81,3 +87,22 @@ def test_a_run_without_scores_says_how_to_get_them(runs):
     name = runs["stateless-baseline"]
     note = views.scores_note(open_model(name))
     assert note.startswith(f"No scores are stored; `cdnc evaluate {name}` makes them.")
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"run_id": "another"}, "is of another run: 'another'"),
+        ({"selection": "seen"}, "cannot be read: selection is 'seen'"),
+        ({"memory_size": None, "memory": None}, "cannot be read: memory_size is None"),
+        ({"length": None}, "cannot be read: length is None"),
+    ],
+)
+def test_scores_of_another_run_are_refused(runs, tmp_path, change, sentence):
+    folder = tmp_path / "run"
+    shutil.copytree(runs["compr+reg"], folder)
+    path = evaluation_file(folder, "unseen", 4)
+    rows = [row | change for row in read_table(path, SCHEMA).to_pylist()]
+    write_table(path, pa.Table.from_pylist(rows, SCHEMA))
+    with pytest.raises(RunProblem, match=f"{path} {sentence}"):
+        open_model(str(folder))

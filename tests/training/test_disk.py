@@ -25,6 +25,7 @@ def test_kept_and_evaluated_files_are_found_by_their_names(tmp_path):
         path.parent.mkdir(exist_ok=True)
         path.touch()
     assert path.name == "iteration-12345678.safetensors"
+    (path.parent / "iteration-x.safetensors").touch()  # not ours
     assert disk.kept_iterations(tmp_path) == [7, 12, 12_345_678]
     for rule, size in (("unseen", 50), ("unseen", "growing"), ("seen", 50)):
         disk.evaluation_file(tmp_path, rule, size).touch()

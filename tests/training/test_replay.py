@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from constrained_dnc.approaches import Approach
-from constrained_dnc.errors import BadSetting
-from constrained_dnc.training.disk import kept_iterations
+from constrained_dnc.errors import BadSetting, RunProblem
+from constrained_dnc.files import read_tensors, write_tensors
+from constrained_dnc.training.disk import kept_file, kept_iterations
 from constrained_dnc.training.guard import keep_skipped_update
 from constrained_dnc.training.loop import train
 from constrained_dnc.training.replay import replay
@@ -50,11 +51,33 @@ class Sharp(AbstractController):
 '''
 
 
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"run_id": "another"}, "is of another run: 'another'"),
+        ({"iteration": 4}, "cannot be read: iteration is 4"),
+        ({"loss": 3}, "cannot be read: loss is 3"),
+        ({"gradient_norm": "x"}, "cannot be read: gradient_norm is 'x'"),
+    ],
+)
+def test_an_update_of_another_run_is_not_replayed(tmp_path, change, sentence):
+    run = kept_run(tmp_path / "run", tiny_config())
+    path = kept_file(run.folder, 3)
+    tensors, about = read_tensors(path)
+    write_tensors(path, tensors, about | change)
+    with pytest.raises(RunProblem, match=f"{path} {sentence}"):
+        replay(run)
+    write_tensors(path, {"a": np.ones(1)}, about)
+    with pytest.raises(RunProblem, match=f"{path} has the parameters of another model"):
+        replay(run)
+
+
 def kept_run(folder, config, change=lambda model: model, iteration=3):
     """A run directory with one kept update, made by hand."""
     folder.mkdir()
     write_config(folder, config, "fused", 1)
-    keep_skipped_update(folder, iteration, change(initial_model(config)), 0.5, float("nan"))
+    about = {"run_id": config.run_id, "iteration": iteration}
+    keep_skipped_update(folder, about, change(initial_model(config)), 0.5, float("nan"))
     return load_run(folder, trust_code=True)
 
 

@@ -148,6 +148,16 @@ def test_status_comes_back(folder):
     assert asdict(load_run(folder).status) == STATUS
 
 
+def test_the_status_of_another_run_is_refused(folder):
+    path = folder / "status.json"
+    for run_id in (tiny_config().run_id, tiny_config(seed=1).run_id):
+        write_json(path, {"run_id": run_id, **STATUS})
+        if run_id == tiny_config().run_id:
+            assert asdict(load_run(folder).status) == STATUS
+    with pytest.raises(RunProblem, match=rf"{path} is of another run: '{run_id}'"):
+        _ = load_run(folder).status
+
+
 DAMAGES = st.sampled_from(
     [None, True, -1, 10**400, math.inf, "x", [], {}, {"a": "b"}, {"a": None}, [[]]]
 )
@@ -189,11 +199,11 @@ def test_a_missing_field_of_the_status_is_named(folder, name):
         _ = load_run(folder).status
 
 
-@pytest.mark.parametrize("name", ["hidden_size", "word_size"])
+@pytest.mark.parametrize("name", ["hidden_size", "word_size", "num_reads"])
 @pytest.mark.parametrize("size", [10**6, 2**31 - 1])
 def test_a_model_that_memory_cannot_hold_is_refused(name, size):
     """Before it is made: XLA would end the process."""
     config = tiny_config()
-    model = replace(config.model, **{"hidden_size": 10**5, name: size})
+    model = replace(config.model, **{"hidden_size": 10**4, name: size})
     with pytest.raises(BadSetting, match=rf"model\.{name} is {size}; accepted: a size that can be"):
         initial_model(replace(config, model=model))

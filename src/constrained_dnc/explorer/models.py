@@ -76,7 +76,7 @@ def open_model(name: str, *, trust_code: bool = False) -> Model:
                 name, run.default_rule, run.config.model.memory_size, status.best_iteration
             )
             if run.is_pretrained
-            else stored_curves(run.folder)
+            else stored_curves(run)
         ),
     )
 

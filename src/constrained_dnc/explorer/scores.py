@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import mean
 
 from constrained_dnc import published, zoo
 from constrained_dnc.evaluation.memories import extended, memory_sizes, size_in
+from constrained_dnc.files import Fields, is_count, require_fields
 from constrained_dnc.model.config import GROWING, MemorySize
 from constrained_dnc.storage import read_table
 from constrained_dnc.study.disk import SCHEMA
 from constrained_dnc.training.disk import evaluation_files
+from constrained_dnc.training.run import Run, require_own
 from constrained_dnc.words import PAPERS_RULE, Rule
 
 AVERAGED = range(published.AVERAGE_FROM, published.AVERAGE_UP_TO + 1)
@@ -62,15 +63,26 @@ def pretrained_curves(
     )
 
 
-def stored_curves(folder: Path) -> tuple[Curve, ...]:
+def stored_curves(run: Run) -> tuple[Curve, ...]:
     """What `cdnc evaluate` stored for the parameters that are shown, a curve for each memory."""
     found: dict[str, Curve] = {}
-    for path in evaluation_files(folder, PAPERS_RULE):
+    for path in evaluation_files(run.folder, PAPERS_RULE):
         for row in read_table(path, SCHEMA).to_pylist():
+            require_own(path, row, run.config.run_id)
+            require_fields(path, row, _FITS)
             memory = in_slots(size_in(row))
             curve = found.setdefault(memory, Curve(row["selection"], memory, {}, row["iteration"]))
             curve.scores[row["length"]] = row["score"]
     return tuple(found.values())
+
+
+_FITS: Fields = {  # which values the rows of a curve can have
+    "selection": lambda value: value == PAPERS_RULE,
+    "iteration": is_count,
+    "length": is_count,
+    "memory_size": is_count,
+    "score": lambda value: isinstance(value, float),
+}
 
 
 def in_words(curves: Sequence[Curve], iterations: int) -> str:

@@ -131,7 +131,8 @@ def _newest(folder: Path, warn: Callable[[str], None]) -> Found | None:
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     tensors, about = read_tensors(path)
-    if not {"config", "selections"} <= about.keys() or type(about.get("iteration")) is not int:
+    needed = {"config", "selections", "skipped_updates"}
+    if not needed <= about.keys() or type(about.get("iteration")) is not int:
         raise RunProblem(f"{path} is not a checkpoint")
     return tensors, about
 

@@ -39,7 +39,8 @@ def kept_file(run: Path, iteration: int) -> Path:
 def kept_iterations(run: Path) -> list[int]:
     """The skipped updates whose parameters are kept."""
     files = (run / NONFINITE).glob("iteration-*.safetensors")
-    return sorted(int(file.stem.removeprefix("iteration-")) for file in files)
+    numbers = (file.stem.removeprefix("iteration-") for file in files)
+    return sorted(int(number) for number in numbers if number.isdecimal())
 
 
 def evaluation_file(run: Path, rule: Rule, memory_size: MemorySize) -> Path:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -49,10 +49,10 @@ def guarded_update(optimiser: optax.GradientTransformation) -> Update:
 
 
 def keep_skipped_update(
-    run: Path, iteration: int, parameters: Any, loss: float, norm: float
+    run: Path, update: Mapping[str, Any], parameters: Any, loss: float, norm: float
 ) -> None:
     """Store what a replay needs; the batch follows from seed and iteration."""
-    path = kept_file(run, iteration)
+    path = kept_file(run, update["iteration"])
     make_folder(path.parent)
-    about = {"iteration": iteration, "loss": repr(loss), "gradient_norm": repr(norm)}
+    about = {**update, "loss": repr(loss), "gradient_norm": repr(norm)}
     write_tensors(path, name_leaves(parameters, "parameters"), about)

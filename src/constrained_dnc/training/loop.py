@@ -176,7 +176,8 @@ class _Training:
         """Count an update that was not made, and keep what a replay of it needs."""
         progress = self.progress
         if progress.skipped_updates < MAX_KEPT:
-            keep_skipped_update(self.folder, progress.iteration, progress.parameters, loss, norm)
+            about = {"run_id": self.config.run_id, "iteration": progress.iteration}
+            keep_skipped_update(self.folder, about, progress.parameters, loss, norm)
         progress.skipped_updates += 1
         progress.skipped_in_a_row += 1
         if progress.skipped_updates <= MAX_KEPT:
@@ -264,7 +265,8 @@ class _Training:
             seconds=round(self.seconds_before + time.monotonic() - self.began, 3),
             updated=datetime.now(UTC).isoformat(timespec="seconds"),
         )
-        write_json(self.folder / STATUS, dataclasses.asdict(status))
+        about = {"run_id": self.config.run_id, **dataclasses.asdict(status)}
+        write_json(self.folder / STATUS, about)
 
     def _snapshot(self, loss: float) -> Snapshot:
         papers = self.progress.selections[PAPERS_RULE]

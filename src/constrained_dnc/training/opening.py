@@ -89,7 +89,7 @@ def open_training(
     fresh = Progress(parameters, optimiser.init(parameters), selections)
     found = checkpoints.load(fresh, observer.warn)
     progress = found or fresh
-    seconds_before = _seconds_before(folder, observer)
+    seconds_before = _seconds_before(folder, config.run_id, observer)
     if stored is None:
         write_config(folder, config, backend.name, threads)
     else:
@@ -198,12 +198,12 @@ def _warn_of_changes(run: Run, observer: Observer) -> None:
             )
 
 
-def _seconds_before(folder: Path, observer: Observer) -> float:
+def _seconds_before(folder: Path, run_id: str, observer: Observer) -> float:
     """The time spent so far; everything else in the status comes from the checkpoint."""
     if not (folder / STATUS).exists():
         return 0.0
     try:
-        return read_status(folder).seconds
+        return read_status(folder, run_id).seconds
     except RunProblem as error:
         observer.warn(f"{error}; it is written again, and the time spent so far is lost")
         return 0.0

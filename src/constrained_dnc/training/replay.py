@@ -16,13 +16,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from constrained_dnc.errors import BadSetting
-from constrained_dnc.files import read_tensors
+from constrained_dnc.errors import BadSetting, RunProblem
+from constrained_dnc.files import Fields, read_tensors, require_fields
 from constrained_dnc.model.dnc import DNC, DNCState, Internals
 from constrained_dnc.model.losses import total_loss
 from constrained_dnc.tasks.task import Batch
 from constrained_dnc.training.disk import kept_file, kept_iterations
-from constrained_dnc.training.run import Run, load_model, load_run
+from constrained_dnc.training.run import Run, load_model, load_run, require_own
 from constrained_dnc.training.streams import training_batch
 
 ORDER = (  # in which a step computes its quantities
@@ -61,10 +61,31 @@ def replay(run: Run | str | Path, iteration: int | None = None) -> Replayed:
         accepted = f"one of {', '.join(map(str, kept))}" if kept else "none: no update was skipped"
         raise BadSetting("iteration", iteration, accepted)
     assert iteration is not None
-    tensors, about = read_tensors(kept_file(run.folder, iteration))
-    model = load_model(run.config, tensors, "parameters")
+    path = kept_file(run.folder, iteration)
+    tensors, about = read_tensors(path)
+    require_fields(path, about, {**_ABOUT_KEPT, "iteration": lambda value: value == iteration})
+    require_own(path, about, run.config.run_id)
+    try:
+        model = load_model(run.config, tensors, "parameters")
+    except RunProblem as error:
+        raise RunProblem(f"{path} has the parameters of another model: {error}") from error
     batch = training_batch(run.task, run.config, iteration)
     return Replayed(iteration, batch.length, _overflow(run, about) or _finding(run, model, batch))
+
+
+def _is_number(value: Any) -> bool:
+    """Whether it is the text of a number: JSON has none that is not finite."""
+    try:
+        float(value)
+    except ValueError:
+        return False
+    return True
+
+
+_ABOUT_KEPT: Fields = {
+    name: lambda value: isinstance(value, str) and _is_number(value)
+    for name in ("loss", "gradient_norm")
+}
 
 
 def _overflow(run: Run, about: dict[str, Any]) -> str | None:

@@ -41,6 +41,7 @@ from constrained_dnc.files import (
 from constrained_dnc.model import fused
 from constrained_dnc.model.backend import AbstractBackend, choose_backend
 from constrained_dnc.model.build import build_dnc
+from constrained_dnc.model.config import ModelConfig
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.plugins import fingerprints
 from constrained_dnc.tasks.registry import get_task
@@ -102,7 +103,7 @@ class Run:
     @property
     def status(self) -> Status:
         """The last status on disk; a run whose process is gone is `interrupted`."""
-        status = read_status(self.folder)
+        status = read_status(self.folder, self.config.run_id)
         if status.state == "training" and not is_locked(self.folder / LOCK):
             return dataclasses.replace(status, state="interrupted", reason="the process is gone")
         return status
@@ -202,10 +203,16 @@ def require_own(path: Path, about: Mapping[str, Any], run_id: str) -> None:
         raise RunProblem(f"{path} is of another run: {about['run_id']!r:.60}, not {run_id}")
 
 
-def read_status(folder: Path) -> Status:
-    """The status as it was written; a key, type or value that does not fit is refused."""
+def read_status(folder: Path, run_id: str | None = None) -> Status:
+    """The status as it was written; a key, type or value that does not fit is refused.
+
+    With a run id, so is the status of another run.
+    """
     path = folder / STATUS
     values = read_json(path)
+    found = values.pop("run_id", run_id)
+    if run_id is not None:
+        require_own(path, {"run_id": found}, run_id)
     unknown = {name: _never for name in values if name not in _FITS}
     require_fields(path, values, {**unknown, **_FITS})
     return Status(**values)
@@ -338,9 +345,10 @@ def _require_memory(config: Config, task: AbstractTask) -> None:
         needed = math.inf
     if needed > memory:
         accepted = f"a size that can be trained with the {memory / 1e9:.0f} GB of this machine"
-        sizes = {name: getattr(config.model, name) for name in ("hidden_size", "word_size")}
-        largest = max(sizes, key=sizes.__getitem__)
-        raise BadSetting(f"model.{largest}", sizes[largest], accepted)
+        size, usual = config.model, ModelConfig()
+        names = ("hidden_size", "word_size", "num_reads")  # other sizes take no parameters
+        largest = max(names, key=lambda name: getattr(size, name) / getattr(usual, name))
+        raise BadSetting(f"model.{largest}", getattr(size, largest), accepted)
 
 
 def backend_for(
