@@ -126,6 +126,7 @@ def test_demo_marks_what_is_wrong(models, capsys):
         marks = lines[at + 4] if right < length else ""
         assert marks.count("^") == length - right
     assert "% right by input length" in lines[-4]
+    assert "rounded to integers and not limited" in lines[1]
 
 
 @pytest.mark.parametrize(

@@ -44,13 +44,22 @@ def test_one_file(folder, tmp_path, capsys):
             ["copy", "3 x", "--html", "a.html"],
             "last argument is '3 x'; accepted: a problem of copy",
         ),
-        (["copy", "3 x"], "(numerals from 0 to 4, such as '3 1 4 1 0'), or a run directory, with"),
+        (
+            ["copy", "3 x"],
+            "(numerals from 0 to 4, separated by spaces, such as '3 1 4 1 0'), or a run",
+        ),
         (["copy", "sortt"], "last argument is 'sortt'; accepted: a problem of copy (numerals"),
         (["copy", "1 " * 251], "length of the problem is 251; accepted: at most 250"),
-        (["copy", "--memory-size", "1001"], "memory_size is 1001; accepted: at most 1000 slots"),
+        (
+            ["copy", "--memory-size", "1001"],
+            "memory_size is 1001; accepted: a number of slots from 1 to 1000",
+        ),
         (["copy", "--memory-size", "grow"], "memory_size is 'grow'; accepted: a number of"),
         (["copy", "sort", "--html", "a.html"], "run is 'copy, sort'; accepted: two runs of one"),
-        (["copy", "--html", "a.html", "--memory-size", "0"], "memory_size is 0; accepted"),
+        (
+            ["copy", "--html", "a.html", "--memory-size", "0"],
+            "memory_size is 0; accepted: a number of slots from 1 to 1000",
+        ),
         (["copy", "--port", "99999"], "port is 99999; accepted: an integer from 0 (any)"),
     ],
 )

@@ -1,11 +1,17 @@
 """An attempt agrees with `unroll` and `predict`."""
 
+import io
+import re
+from pathlib import Path
+
 import jax
 import numpy as np
 import pytest
 
 from constrained_dnc import BadSetting, predict
-from constrained_dnc.explorer import attempts, figures, open_model
+from constrained_dnc.explorer import attempts, figures, open_model, views
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "explorer.md"
 
 
 @pytest.mark.parametrize("memory_size", [None, 9])
@@ -32,7 +38,16 @@ def test_a_growing_memory(runs):
     assert [entry.given for entry in found.entries] == [str(entry) for entry in given]
     assert found.slots > 4  # more than in training: the problem is longer
     weights = found.internals.memory.write_weights[:, 0]
-    assert weights[:, : found.slots].sum() == pytest.approx(weights.sum())
+    assert weights.shape[-1] == found.slots
+    whole = model.dnc.unroll(found.batch.inputs, attempts._memory(model, "growing"), internals=True)
+    room = whole.internals.memory.write_weights[:, 0]
+    assert room.shape[-1] > found.slots  # of which nothing is shown or saved
+    np.testing.assert_allclose(weights, room[:, : found.slots], rtol=1e-5, atol=1e-6)
+    assert not np.any(room[:, found.slots :])
+    saved = attempts.arrays(found)
+    assert saved["memory"].shape[1] == saved["usage"].shape[1] == found.slots
+    assert saved["read_weights"].shape[2] == found.slots
+    assert saved["slots"][-1] == found.slots
 
 
 def test_the_answer_is_that_of_predict(runs):
@@ -66,13 +81,31 @@ def test_arrays_have_every_step(runs):
     assert {len(array) for array in arrays.values()} == {8}
 
 
+@pytest.mark.parametrize("memory_size", [9, "growing"])
+def test_the_documents_name_every_array_and_its_axes(runs, memory_size):
+    found = attempts.attempt(open_model(runs["compr+reg"]), "3 1 4", memory_size)
+    with np.load(io.BytesIO(views.data_file(found, 3))) as saved:
+        dimensions = {name: saved[name].ndim for name in saved.files}
+    table = re.findall(r"^\| (`.*?) \| (.*?) \|", DOCUMENT.read_text(), re.M)
+    told = {
+        name: axes.count(",") + 1 for names, axes in table for name in re.findall(r"`(\w+)`", names)
+    }
+    if memory_size != "growing":
+        assert told.pop("slots") == 1
+    assert told == dimensions
+
+
 @pytest.mark.parametrize(
     ("text", "memory_size", "sentence"),
     [
-        ("3 1 x", None, "problem is '3 1 x'; accepted: numerals from 0 to 4"),
+        (
+            "3 1 x",
+            None,
+            "problem is '3 1 x'; accepted: numerals from 0 to 4, separated by spaces, such",
+        ),
         ("1 " * 251, None, "length of the problem is 251; accepted: at most 250"),
-        ("1 2", 0, "memory_size is 0; accepted: a number of slots from 1"),
-        ("1 2", 1001, "memory_size is 1001; accepted: at most 1000 slots"),
+        ("1 2", 0, "memory_size is 0; accepted: a number of slots from 1 to 1000, or growing"),
+        ("1 2", 1001, "memory_size is 1001; accepted: a number of slots from 1 to 1000, or"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused(runs, text, memory_size, sentence):

@@ -406,6 +406,21 @@ def test_a_link_in_the_same_tab_says_all_of_it(browser, address, runs):
     assert browser.complaints() == []
 
 
+@pytest.mark.parametrize("width", [360, 375])
+def test_words_and_buttons_stay_whole_on_a_phone(browser, address, runs, width):
+    browser.look(address, width, model=runs["compr+reg"], problem=PROBLEM, memory="9")
+    whole = (
+        "const range = document.createRange(); range.selectNodeContents(arguments[0].lastChild);"
+        "return new Set([...range.getClientRects()].map(({bottom}) => Math.round(bottom))).size"
+    )
+    for place in (".grow", "#share"):
+        found = browser.driver.find_element(By.CSS_SELECTOR, place)
+        assert browser.run(whole, found) == 1
+    bar = browser.run("return $('scrub').offsetHeight")
+    assert bar <= 80  # an eighth of a small screen
+    assert browser.run(SIDEWAYS) == 0
+
+
 def test_colours_follow_the_scheme(browser, address, runs):
     names = {"model": runs["compr+reg"], "compare": runs["stateless-baseline"]}
     browser.look(address, **names, problem=PROBLEM, memory="9")

@@ -85,7 +85,8 @@ def test_text() -> None:
         with pytest.raises(BadSetting) as caught:
             task.parse(text)
         assert str(caught.value) == (
-            f"problem is {text!r}; accepted: numerals from 0 to 4, such as '3 1 4 1 0'"
+            f"problem is {text!r}; accepted: numerals from 0 to 4, separated by spaces, "
+            "such as '3 1 4 1 0'"
         )
 
 

@@ -46,7 +46,7 @@ def demo(arguments: list[str]) -> int:
     training = runs[0].config.training
     print(
         f"{asked.task} by two pretrained models, both trained on lengths {training.min_length} to "
-        f"{training.max_length}. A mark below an entry: it is wrong.",
+        f"{training.max_length}. A mark below an entry: it is wrong.\n{runs[0].task.answer_note}",
         flush=True,
     )
     for problem in problems:

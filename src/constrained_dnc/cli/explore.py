@@ -55,14 +55,14 @@ def explore(arguments: list[str]) -> int:
     """
     asked = parse(_Explore, arguments, "cdnc explore", explore.__doc__)
     names, text = sort_out(asked.what)
-    memory_size = None if asked.memory_size is None else read_memory_size(asked.memory_size)
     use_compilation_cache()
     if text is not None:
         require_problem(text, names[0], asked.trust_code)
-    if memory_size is not None:
-        from constrained_dnc.explorer.attempts import require_drawable  # noqa: PLC0415
+    memory_size: MemorySize | None = None
+    if asked.memory_size is not None:
+        from constrained_dnc.explorer.attempts import MOST_DRAWN_SLOTS  # noqa: PLC0415
 
-        require_drawable(memory_size)
+        memory_size = read_memory_size(asked.memory_size, MOST_DRAWN_SLOTS)
     if asked.html is not None:
         _write(names, text, memory_size, asked, asked.html)
     else:

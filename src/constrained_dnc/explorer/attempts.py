@@ -17,7 +17,7 @@ from constrained_dnc.errors import BadSetting
 from constrained_dnc.evaluation.memories import memory_for
 from constrained_dnc.explorer.models import Model
 from constrained_dnc.model.backend import padded
-from constrained_dnc.model.config import GROWING, MemorySize, require_memory_size
+from constrained_dnc.model.config import MemorySize, require_memory_size
 from constrained_dnc.model.dnc import DNC, Internals
 from constrained_dnc.model.growing import Growing
 from constrained_dnc.tasks.task import AbstractTask, Batch, Problem
@@ -25,6 +25,8 @@ from constrained_dnc.training.run import backend_for
 
 MOST_DRAWN_SLOTS = 1000
 LONGEST_DRAWN = 250
+OVER_SLOTS = ("usage", "precedence", "write_weights", "read_weights")
+"""What the memory carries whose last axis is the slot."""
 NONE = "\u2013"
 COMPANIONS = 32
 """Random problems whose states are drawn beside those of the problem looked at."""
@@ -59,8 +61,7 @@ class Attempt:
     @property
     def slots(self) -> int:
         """Slots at the end; a growing memory has begun with fewer."""
-        memory = self.internals.memory
-        return memory.usage.shape[-1] if memory.slots is None else int(memory.slots[-1, 0])
+        return int(self.internals.memory.usage.shape[-1])
 
     @property
     def encoding_steps(self) -> int:
@@ -93,10 +94,26 @@ def attempt(model: Model, text: str, memory_size: MemorySize | None = None) -> A
     if memory_size is None:
         memory_size = model.memory_size
     else:
-        require_drawable(memory_size)
+        require_memory_size(memory_size, MOST_DRAWN_SLOTS)
     batch = model.task.batch_of([problem])
     outputs, internals = _unroll(model.dnc, batch.inputs, _memory(model, memory_size))
-    return Attempt(model, batch, memory_size, outputs, internals)
+    return Attempt(model, batch, memory_size, outputs, _without_room(internals))
+
+
+def _without_room(internals: Internals) -> Internals:
+    """Without the slots that a growing memory had room for and never made."""
+    memory = internals.memory
+    if memory.slots is None:
+        return internals
+    there = int(memory.slots[-1, 0])
+    cut = {
+        "memory": memory.memory[..., :there, :],
+        **{name: getattr(memory, name)[..., :there] for name in OVER_SLOTS},
+    }
+    grown: Internals = eqx.tree_at(
+        lambda inside: [getattr(inside.memory, name) for name in cut], internals, list(cut.values())
+    )
+    return grown
 
 
 def read_problem(task: AbstractTask, text: str) -> Problem:
@@ -106,15 +123,6 @@ def read_problem(task: AbstractTask, text: str) -> Problem:
     if length > LONGEST_DRAWN:
         raise BadSetting("length of the problem", length, f"at most {LONGEST_DRAWN}, to be drawn")
     return problem
-
-
-def require_drawable(memory_size: MemorySize) -> None:
-    """Refuse a memory that is none, or too large to be drawn."""
-    require_memory_size(memory_size)
-    if memory_size != GROWING and memory_size > MOST_DRAWN_SLOTS:
-        raise BadSetting(
-            "memory_size", memory_size, f"at most {MOST_DRAWN_SLOTS} slots, to be drawn"
-        )
 
 
 def _memory(model: Model, memory_size: MemorySize) -> int | Growing:

@@ -407,7 +407,7 @@ function answerCard(view) {
       element("h2", {textContent: `${model.task}, ${model.approach}`}),
       element("span", {className: "score", textContent: `${percent(view.score)} `}, element("small", {textContent: view.score_kind}))),
     view.from,
-    element("p", {className: "soft", textContent: `Length ${view.length} (trained on ${model.training_lengths.join(" to ")}), ${memoryWords(view)}. Right answer above, model below; ${wrong ? `${wrong} of ${view.entries.length} wrong` : "all right"}.`}),
+    element("p", {className: "soft", textContent: `Length ${view.length} (trained on ${model.training_lengths.join(" to ")}), ${memoryWords(view)}. Right answer above, model below; ${wrong ? `${wrong} of ${view.entries.length} wrong` : "all right"}. ${view.answer_note}`.trimEnd()}),
     element("ul", {className: "entries"}, ...view.entryButtons.map(button => element("li", {}, button))),
     view.story, element("p", {className: "soft"}, data));
 }

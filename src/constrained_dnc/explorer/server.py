@@ -16,7 +16,7 @@ from plotly.offline import get_plotlyjs
 
 from constrained_dnc.errors import BadSetting, RunProblem, one_of
 from constrained_dnc.explorer import views
-from constrained_dnc.explorer.attempts import LONGEST_DRAWN, Attempt, attempt
+from constrained_dnc.explorer.attempts import LONGEST_DRAWN, MOST_DRAWN_SLOTS, Attempt, attempt
 from constrained_dnc.explorer.models import Model, open_model, version_of
 from constrained_dnc.explorer.page import compose
 from constrained_dnc.model.config import MemorySize, read_memory_size
@@ -131,7 +131,7 @@ class Handler(tornado.web.RequestHandler):
         memory = self.get_query_argument("memory", "")
         size: MemorySize | None = None
         if memory:
-            size = read_memory_size(memory)
+            size = read_memory_size(memory, MOST_DRAWN_SLOTS)
         return attempt(model, self.get_query_argument("problem", "", strip=False), size)
 
 

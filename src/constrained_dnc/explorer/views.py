@@ -16,6 +16,7 @@ from constrained_dnc.explorer import figures, scores
 from constrained_dnc.explorer.attempts import (
     LONGEST_DRAWN,
     MOST_DRAWN_SLOTS,
+    OVER_SLOTS,
     Attempt,
     arrays,
     state_paths,
@@ -51,7 +52,7 @@ def view(found: Attempt) -> dict[str, Any]:
     named = arrays(found)
     # what the browser follows slots and builds the two matrices from, step by step
     needed = {"memory": named["memory"][:, :shown]}
-    for name in ("write_weights", "read_weights", "usage", "precedence"):
+    for name in OVER_SLOTS:
         needed[name] = named[name][..., :shown]
     for name in ("write_gate", "allocation_gate", "read_modes"):
         needed[name] = named[name]
@@ -70,6 +71,7 @@ def view(found: Attempt) -> dict[str, Any]:
         "word": found.model.dnc.word_size,
         "score": found.score,
         "score_kind": found.model.task.score_kind,
+        "answer_note": found.model.task.answer_note,
         "entries": [[entry.right, entry.given, entry.is_right] for entry in found.entries],
         "scores_note": scores_note(found.model),
         "arrays": {name: packed(array) for name, array in needed.items()},

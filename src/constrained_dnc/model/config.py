@@ -46,18 +46,18 @@ class ModelConfig:
         require_number("model.forget_bias", self.forget_bias, -LARGEST)
 
 
-def require_memory_size(value: object) -> None:
+def require_memory_size(value: object, most: int = MOST_SLOTS) -> None:
     """Refuse what is neither a number of slots nor the word."""
     if value == GROWING:
         return
     try:
-        require_integer("memory_size", value, 1, MOST_SLOTS)
+        require_integer("memory_size", value, 1, most)
     except BadSetting:
-        accepted = f"a number of slots from 1 to {MOST_SLOTS}, or {GROWING}"
+        accepted = f"a number of slots from 1 to {most}, or {GROWING}"
         raise BadSetting("memory_size", value, accepted) from None
 
 
-def read_memory_size(text: str) -> MemorySize:
+def read_memory_size(text: str, most: int = MOST_SLOTS) -> MemorySize:
     """The memory size that a person has typed.
 
     >>> read_memory_size("50"), read_memory_size("growing")
@@ -65,5 +65,5 @@ def read_memory_size(text: str) -> MemorySize:
     """
     is_number = text.isascii() and text.isdigit() and len(text) < 20
     value: object = int(text) if is_number else text
-    require_memory_size(value)
+    require_memory_size(value, most)
     return int(text) if is_number else GROWING

@@ -33,6 +33,10 @@ class AbstractNumeralTask(AbstractSequenceTask):
 
     input_channels = ("numeral", "control")
     output_channels = ("result", "signal")
+    answer_note = (
+        "Outputs are rounded to integers and not limited: an answer may have "
+        f"-1 or {NUM_NUMERALS} in it, which no numeral is."
+    )
 
     @abc.abstractmethod
     def rule(self, numerals: Int[np.ndarray, "batch length"]) -> Int[np.ndarray, "batch length"]:
@@ -108,5 +112,5 @@ def parse_numerals(setting: str, text: str) -> tuple[int, ...]:
     """
     words = re.split(r"[\s,]+", text.strip())
     if not all(re.fullmatch(rf"[0-{NUM_NUMERALS - 1}]", word) for word in words):
-        raise BadSetting(setting, text, f"{ACCEPTED}, such as '3 1 4 1 0'")
+        raise BadSetting(setting, text, f"{ACCEPTED}, separated by spaces, such as '3 1 4 1 0'")
     return tuple(map(int, words))

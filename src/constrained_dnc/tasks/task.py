@@ -84,6 +84,7 @@ class AbstractTask(abc.ABC):
     output_channels: ClassVar[tuple[str, ...]]
     loss: ClassVar[Loss] = "squared error"
     score_kind: ClassVar[Literal["accuracy", "hit rate"]] = "accuracy"
+    answer_note: ClassVar[str] = ""  # a sentence about what may stand in an answer
 
     @property
     def input_size(self) -> int:
