@@ -89,6 +89,8 @@ def test_tables_figures_and_verdicts_of_all_rules(rich_study: Path) -> None:
     assert "max_length_extended_memory_seen_selection" not in names  # not evaluated
     drawn = {drawing.name for found in contents.drawings.values() for drawing in found}
     assert {"score_vs_length", "score_vs_length_seen_selection"} <= drawn
+    assert {"memory_sort", "memory_sort_score_selection"} <= drawn
+    assert "memory_sort_seen_selection" not in drawn  # one memory only
     for findings in contents.rules:
         found = [verdict for verdict in judge_all(findings) if verdict.here]
         assert len(found) > 2

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -95,33 +95,35 @@ def collect(study: Study) -> Contents:
         "memory": [memory.lengths_by_memory(main)] if is_enlarged else [],
         "growth": [growth.lengths_by_iterations(main, stages)] if stages else [],
     }
-    drawings: dict[str, list[Drawing]] = {
-        "figures": figures.all_drawings(main),
-        "memory": memory.drawings(main),
-        "growth": growth.drawings(main, stages),
-    }
+    drawings = _captioned(
+        {
+            "figures": figures.all_drawings(main),
+            "memory": memory.drawings(main),
+            "growth": growth.drawings(main, stages),
+        },
+        main.selection,
+    )
+    drawings["memory"] += _by_other_rules(memory.drawings, others)
     return Contents(
         rules,
         {
             **_captioned(of_main, main.selection),
             "rules": [selection.comparison(rules)] if others else [],
             "runs": [growth.runs(study)] if study.runs else [],
-            **{
-                of.selection: [
-                    selection.by_other_rule(table, of.selection) for table in tables.all_tables(of)
-                ]
-                for of in others
-            },
+            **{of.selection: _by_other_rules(tables.all_tables, [of]) for of in others},
         },
         {
-            **_captioned(drawings, main.selection),
-            "rules": [
-                selection.by_other_rule(drawing, findings.selection)
-                for findings in others
-                for drawing in figures.curve_drawings(findings)
-            ],
+            **drawings,
+            "rules": _by_other_rules(figures.curve_drawings, others),
         },
     )
+
+
+def _by_other_rules(
+    made: Callable[[Findings], Iterable[Shown]], others: Sequence[Findings]
+) -> list[Shown]:
+    """What is made of each of the other rules, named by it."""
+    return [selection.by_other_rule(of, found.selection) for found in others for of in made(found)]
 
 
 def _captioned(sections: Mapping[str, list[Shown]], rule: str) -> dict[str, list[Shown]]:
