@@ -104,6 +104,8 @@ def test_the_page_of_a_rich_study(rich_study: Path) -> None:
     assert re.search(r"selected by score: here <b>\d+ \[", text)
     assert "here a growing memory extends" in text
     assert "sort, compr+reg+used, trial 1" in text
+    for slots in ("50 slots (training)", "500 slots", "growing"):
+        assert f'aria-label="score against length, sort, {slots}"' in text
     data = re.search(r'id="data">(.*?)</script>', text, re.DOTALL)
     assert data is not None
     charts = {chart["id"]: chart for chart in json.loads(data[1])}

@@ -12,7 +12,7 @@ from constrained_dnc.report.drawing import colour, dash
 from constrained_dnc.report.findings import Findings
 from constrained_dnc.report.wording import file_name, over_trials
 from constrained_dnc.study import Curves
-from constrained_dnc.words import MEMORIES
+from constrained_dnc.words import MEMORIES, memory_names
 
 DASHES = {"-": "solid", "--": "dash", ":": "dot"}
 
@@ -72,10 +72,11 @@ def groups(rules: Sequence[Findings]) -> list[Group]:
         "extended": f"With {study.extended_memory_size} slots",
         "growing": f"With a growing memory (from {study.memory_size} slots on)",
     }
+    names = memory_names(study.memory_size, study.extended_memory_size)
     found = []
     for memory in MEMORIES:
         charts = [
-            Chart(_id(task, memory), task, f"score against length, {task}, {memory} memory")
+            Chart(_id(task, memory), task, f"score against length, {task}, {names[memory]}")
             for task in _tasks(rules, memory)
         ]
         if charts:
