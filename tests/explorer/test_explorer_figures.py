@@ -99,10 +99,35 @@ def test_a_slot_through_time(run):
 
 def test_the_tape_hides_targets_that_the_loss_does_not_see(run):
     (tape,) = shown(figures.tape_figure(TASK, BATCH, run.outputs, SAMPLE))
-    np.testing.assert_array_equal(tape[:2], BATCH.inputs[:, SAMPLE].T)
+    numeral, control = BATCH.inputs[:, SAMPLE].T
+    np.testing.assert_array_equal(tape[0, :5], numeral[:5])
+    np.testing.assert_array_equal(tape[1, 5], control[5])
+    assert np.isnan(tape[0, 5:]).all()  # nothing is given, which is no numeral
+    assert np.isnan(np.delete(tape[1], 5)).all()
     assert np.isnan(tape[2:4, :6]).all()  # five numerals and the control signal
     np.testing.assert_array_equal(tape[2:4, 6:], BATCH.targets[6:, SAMPLE].T)
     np.testing.assert_array_equal(tape[4:], run.outputs[:, SAMPLE].T)
+
+
+def test_the_tape_says_what_a_person_writes():
+    batch = TASK.batch_of([(3, 2, 0)])
+    (heatmap,) = figures.tape_figure(TASK, batch, 0.9 * batch.targets).data
+    rows = dict(zip(heatmap.y, zip(heatmap.text, heatmap.customdata, strict=True), strict=True))
+    written, told = rows["in: numeral"]
+    assert list(written) == ["3", "2", "0", *[""] * 5]
+    assert list(told[:3]) == ["3 (0.5)", "2 (0)", "0 (-1)"]  # as `cdnc show` has it
+    assert list(rows["target: result"][0]) == [*[""] * 4, "0", "2", "3", ""]
+    written, told = rows["out: result"]
+    assert list(written) == [*[""] * 4, "0", "2", "3", ""]
+    assert list(told[4:7]) == ["0 (-0.9)", "2 (0)", "3 (0.45)"]
+    assert list(rows["out: signal"][0]) == [*[""] * 4, "0", "0", "0", "1"]
+    long = TASK.sample(0, 1, 200)
+    assert figures.tape_figure(TASK, long, long.targets).data[0].text is None
+
+
+def test_hovering_tells_three_decimals(run):
+    for draw in (figures.usage_figure, figures.gates_figure, figures.strengths_figure):
+        assert all(":.3f}" in trace.hovertemplate for trace in draw(run.internals, SAMPLE).data)
 
 
 def test_a_tape_of_logits_shows_probabilities():

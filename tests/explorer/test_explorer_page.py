@@ -187,6 +187,28 @@ def test_the_entries_are_one_stop_of_the_tab_key(browser, address, runs):
     assert browser.run("return state.step - views[0].first_result_step") == 2
 
 
+def test_the_cursor_stands_beside_the_cell_that_it_marks(browser, address, runs):
+    browser.look(address, model=runs["compr+reg"], problem=PROBLEM, memory="9", step=3)
+    free, cell = browser.run(
+        "const panel = views[0].panels[0], cursor = panel.marks.cursor;"
+        "return [cursor.clientWidth, plotArea(panel).width / views[0].steps]"
+    )
+    assert abs(free - cell) < 1
+    ground = "getComputedStyle(views[0].panels[0].marks.cursor).backgroundColor"
+    assert browser.run(f"return {ground}") == "rgba(0, 0, 0, 0)"
+
+
+def test_panels_say_what_their_colours_are(browser, address, runs):
+    browser.look(address, model=runs["compr+reg"], problem=PROBLEM, memory="9")
+    ends = browser.run(
+        "return Object.fromEntries(views[0].panels.map(p => [p.name, p.scale.textContent]))"
+    )
+    assert (ends["tape"], ends["usage"], ends["link"], ends["scores"]) == ("-11", "01", "01", "")
+    largest = browser.run("return +views[0].figures.memory.data[0].zmax.toFixed(2)")
+    assert ends["memory"] == f"{-largest:g}{largest:g}"
+    assert "what the network sees as colours" in browser.driver.find_element(By.ID, "tape-0").text
+
+
 def test_following_a_slot(browser, address, runs):
     browser.look(address, model=runs["compr+reg"], problem=PROBLEM, memory="9")
     field = browser.driver.find_element(By.ID, "slot")
@@ -222,6 +244,7 @@ def test_saving_pictures_and_numbers(browser, address, runs):
     assert files[0].read_bytes().startswith(b"\x89PNG")
     picture = files[1].read_text()
     assert picture.startswith("<svg")
+    assert "colorbar" in picture  # nothing else there tells what its colours are
     assert "fill: rgb(255, 255, 255)" in picture  # the ground of the page
     browser.run("document.querySelector('.answer a').click()")
     numbers = browser.downloads / "copy-compr+reg.npz"

@@ -288,6 +288,19 @@ def test_one_compiled_program_serves_all_batches_of_a_length(task):
 
 @EVERY_TASK
 @pytest.mark.parametrize("length", LENGTHS)
+def test_right_outputs_are_read_as_targets_are_spelled(task, length):
+    batch = task.sample(8, 1, length)
+    outputs = batch.targets[:, 0].astype(float)
+    if task.loss == "cross-entropy":
+        outputs = 20 * outputs - 10
+    read = task.spell_outputs(outputs, length)
+    _, wanted = task.spell(batch.problems[0])
+    for channel, texts in wanted.items():
+        assert texts.items() <= read[channel].items()
+
+
+@EVERY_TASK
+@pytest.mark.parametrize("length", LENGTHS)
 def test_what_is_spelled_is_what_is_encoded(task, length):
     """Blanks are zeros; every other number is one of what its text stands for."""
     batch = task.sample(7, 1, length)

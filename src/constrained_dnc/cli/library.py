@@ -20,7 +20,7 @@ from constrained_dnc.cli.parsing import Nothing, parse
 from constrained_dnc.config import LONGEST_INPUT
 from constrained_dnc.errors import LARGEST_SEED, BadSetting, require_integer
 from constrained_dnc.tasks.registry import get_task, task_names
-from constrained_dnc.tasks.task import AbstractTask, Batch, Spelling
+from constrained_dnc.tasks.task import AbstractTask, Batch, Spelling, with_number
 
 if TYPE_CHECKING:
     from constrained_dnc.model.dnc import DNC
@@ -113,14 +113,10 @@ def _cells(
     spelled: Spelling | None,
 ) -> list[str]:
     """What stands in each channel, as a person writes it, with the network's number beside it."""
-    numbers = [np.format_float_positional(value, precision=2, trim="-") for value in values]
     if spelled is None:
-        return numbers
+        return [np.format_float_positional(value, precision=2, trim="-") for value in values]
     written = [spelled.get(channel, {}).get(step, "") for channel in channels]
-    return [
-        f"{text} ({number})" if text and text != number else text
-        for text, number in zip(written, numbers, strict=True)
-    ]
+    return [with_number(*pair) for pair in zip(written, values.tolist(), strict=True)]
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from constrained_dnc import published
 from constrained_dnc.colours import BLUE, GREEN, PHASE_COLOURS, VERMILION
 from constrained_dnc.errors import BadSetting
 from constrained_dnc.explorer import style
+from constrained_dnc.explorer.tape import rows_of
 from constrained_dnc.model.dnc import Internals
 from constrained_dnc.shapes import AnyArray
 from constrained_dnc.tasks.task import AbstractTask, Batch
@@ -31,6 +32,8 @@ FEWEST_SLOTS = 8
 DASHES = ("solid", "dash", "dot", "dashdot")
 FAR = 200
 """From this length on, lengths lie on a logarithmic axis."""
+MOST_WRITTEN_STEPS = 130
+"""On a longer tape the cells are too narrow for writing."""
 ROW = 17
 """Pixels of a row with a name."""
 
@@ -51,19 +54,19 @@ def tape_figure(
     outputs: Float[AnyArray, "time batch outputs"],
     sample: int = 0,
 ) -> go.Figure:
-    """Input, target and output of every step; targets only where the loss looks."""
-    inputs, targets = batch.inputs[:, sample], batch.targets[:, sample]
-    mask = batch.mask[:, sample, np.newaxis]
-    given = np.asarray(outputs)[:, sample]
-    if task.loss == "cross-entropy":
-        given = 1 / (1 + np.exp(-given))  # the probability that the target is 1
-    rows = {f"in: {name}": row for name, row in zip(task.input_channels, inputs.T, strict=True)}
-    for name, row in zip(task.output_channels, np.where(mask, targets, np.nan).T, strict=True):
-        rows[f"target: {name}"] = row
-    for name, row in zip(task.output_channels, given.T, strict=True):
-        rows[f"out: {name}"] = row
-    figure = _rows_figure(rows, limits=(-1.0, 1.0), texts=len(inputs) <= 26)
-    figure.update_traces(coloraxis="coloraxis", autocolorscale=None, zmin=None, zmax=None)
+    """Input, target and output of every step; targets only where the loss looks.
+
+    Cells say what a person writes, colours what the network sees.
+    """
+    rows = rows_of(task, batch, np.asarray(outputs), sample)
+    figure = _rows_figure({row.name: row.values for row in rows}, (-1.0, 1.0), room=4)
+    figure.update_traces(
+        coloraxis="coloraxis", autocolorscale=None, zmin=None, zmax=None,
+        customdata=[row.told for row in rows],
+        hovertemplate="step %{x}, %{y}: %{customdata}<extra></extra>",
+    )  # fmt: skip
+    if len(batch.inputs) <= MOST_WRITTEN_STEPS:
+        figure.update_traces(text=[row.written for row in rows], texttemplate="%{text}")
     return figure.update_layout(coloraxis={"cmin": -1, "cmax": 1})
 
 
@@ -119,7 +122,7 @@ def read_modes_figure(internals: Internals, sample: int = 0) -> go.Figure:
                 showlegend=head == 0,
                 marker={"color": colour, "line": {"width": 0}},
                 yaxis=_axis("y", head),
-                hovertemplate=f"step %{{x}}, head {head + 1}, {name}: %{{y:.6g}}<extra></extra>",
+                hovertemplate=f"step %{{x}}, head {head + 1}, {name}: %{{y:.3f}}<extra></extra>",
             )
         figure.update_layout(
             {
@@ -158,7 +161,7 @@ def slot_figure(internals: Internals, slot: int, sample: int = 0) -> go.Figure:
         name="usage",
         mode="lines",
         line={"color": style.GREY, "width": 1.5, "dash": "dot", "shape": "hvh"},
-        hovertemplate="step %{x}, usage: %{y:.6g}<extra></extra>",
+        hovertemplate="step %{x}, usage: %{y:.3f}<extra></extra>",
     )
     figure.update_yaxes(range=[-0.03, 1.03])
     return figure
@@ -239,7 +242,7 @@ def states_figure(
             line={"color": PHASE_COLOURS[phase], "width": 1.8},
             marker={"size": 5},
             customdata=_steps(len(paths))[part],
-            hovertemplate="step %{customdata}: (%{x:.5g}, %{y:.5g})<extra></extra>",
+            hovertemplate="step %{customdata}: (%{x:.3f}, %{y:.3f})<extra></extra>",
         )
     figure.update_xaxes(title_text="first component", range=_range(paths[..., 0]))
     figure.update_yaxes(title_text="second component", range=_range(paths[..., 1]))
@@ -355,7 +358,7 @@ def _slots_figure(heads: dict[str, Values], shown: int) -> go.Figure:
             z=np.ascontiguousarray(weights[:, :shown].T),
             x0=1, dx=1, y0=1, dy=1, zmin=0, zmax=1,
             autocolorscale=True, showscale=False, name=name, yaxis=_axis("y", place),
-            hovertemplate=f"step %{{x}}, slot %{{y}}, {name}: %{{z:.6g}}<extra></extra>",
+            hovertemplate=f"step %{{x}}, slot %{{y}}, {name}: %{{z:.3f}}<extra></extra>",
         )  # fmt: skip
         figure.update_layout(
             {
@@ -370,17 +373,14 @@ def _slots_figure(heads: dict[str, Values], shown: int) -> go.Figure:
     return figure
 
 
-def _rows_figure(
-    rows: dict[str, Values], limits: tuple[float, float], texts: bool = False
-) -> go.Figure:
-    """Named rows of one value per step."""
+def _rows_figure(rows: dict[str, Values], limits: tuple[float, float], room: int = 0) -> go.Figure:
+    """Named rows of one value per step, `room` pixels higher than they need to be."""
     values = np.stack([np.asarray(row, np.float32) for row in rows.values()])
-    figure = _over_time(values.shape[1], style.TOP + style.BOTTOM + (ROW + 4 * texts) * len(rows))
+    figure = _over_time(values.shape[1], style.TOP + style.BOTTOM + (ROW + room) * len(rows))
     figure.add_heatmap(
         z=values, x0=1, dx=1, y=list(rows), zmin=limits[0], zmax=limits[1], xgap=1, ygap=1,
         autocolorscale=True, showscale=False, hoverongaps=False,
-        texttemplate="%{z:.2~f}" if texts else None,
-        hovertemplate="step %{x}, %{y}: %{z:.6g}<extra></extra>",
+        hovertemplate="step %{x}, %{y}: %{z:.3f}<extra></extra>",
     )  # fmt: skip
     figure.update_yaxes(autorange="reversed", tickfont_size=10.5)
     return figure
@@ -398,7 +398,7 @@ def _lines_figure(lines: dict[str, Values], what: str) -> go.Figure:
             name=name,
             mode="lines",
             line={"color": colours[place % len(colours)], "width": 1.6, "shape": "hvh"},
-            hovertemplate=f"step %{{x}}, {name}: %{{y:.6g}}<extra></extra>",
+            hovertemplate=f"step %{{x}}, {name}: %{{y:.3f}}<extra></extra>",
         )
     figure.update_layout(showlegend=True, margin_t=30)
     figure.update_yaxes(title_text=what)
@@ -412,7 +412,7 @@ def _matrix_figure(
     figure.add_heatmap(
         z=np.ascontiguousarray(values), x0=1, dx=1, y0=1, dy=1, zmin=limits[0], zmax=limits[1],
         autocolorscale=True, showscale=False,
-        hovertemplate=f"slot %{{y}}, {column} %{{x}}: %{{z:.6g}}<extra></extra>",
+        hovertemplate=f"slot %{{y}}, {column} %{{x}}: %{{z:.3f}}<extra></extra>",
     )  # fmt: skip
     rows, columns = values.shape
     figure.update_xaxes(range=[0.5, columns + 0.5], nticks=8)

@@ -239,12 +239,12 @@ addEventListener("resize", () => { clearTimeout(resizing); resizing = setTimeout
 function savePicture(panel, format) {
   const {view} = panel, page = getComputedStyle(document.documentElement), colour = name => page.getPropertyValue(`--${name}`);
   const layout = {...panel.figure.layout, ...panel.legend, template: template(), paper_bgcolor: colour("card")};
-  const line = {type: "line", yref: "paper", y0: 0, y1: 1, x0: state.step, x1: state.step, line: {color: colour("cursor"), width: 2}};
+  const line = {type: "rect", yref: "paper", y0: 0, y1: 1, x0: state.step - 0.5, x1: state.step + 0.5, line: {color: colour("cursor"), width: 1.5}};
   if (OVER_TIME.includes(panel.name)) layout.shapes = [...layout.shapes || [], line];
   if (MATRICES.includes(panel.name)) panel.figure.data[0].z = matrixAt(view, panel.name, state.step);
   const size = {width: panel.frame.clientWidth, height: layout.height};
   const name = `${view.model.task}-${view.model.approach}-${panel.name}-step-${state.step}`;
-  return Plotly.downloadImage({data: panel.figure.data, layout}, {format, scale: 2, filename: name, ...size});
+  return Plotly.downloadImage(withColourBar({data: panel.figure.data, layout}), {format, scale: 2, filename: name, ...size});
 }
 
 async function saveData(event, view) {

@@ -8,7 +8,7 @@ const $ = id => document.getElementById(id);
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const template = () => about.templates[dark.matches ? "dark" : "light"];
 const PANELS = [ // name, title, what it says, column
-  ["tape", "Tape", "input, target and output; the target only where the loss looks", 0],
+  ["tape", "Tape", "what a person writes in the cells, what the network sees as colours; blank: nothing is given (the network sees 0), or the loss does not look", 0],
   ["write_weights", "Write weights", "where the write head writes; click a slot to follow it", 0],
   ["read_weights", "Read weights", "where each read head reads", 0],
   ["usage", "Usage", "how much of a slot is in use", 0],
@@ -146,38 +146,8 @@ function place(mark, left, top, width, height) {
 
 function draw(panel) {
   const layout = {...panel.figure.layout, template: template(), autosize: true};
+  showScale(panel);
   return Plotly.react(panel.plot, panel.figure.data, layout, {displayModeBar: false, responsive: false});
-}
-
-const SWATCHES = { // as Plotly draws lines of this width
-  bar: "", solid: "", dash: "6 3", dot: "2 2", dashdot: "6 3 2 3",
-};
-
-function swatch(kind, color, symbol) {
-  const drawing = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-  const part = (tag, attributes) => {
-    const made = document.createElementNS(drawing.namespaceURI, tag);
-    for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-    drawing.append(made);
-  };
-  for (const [name, value] of Object.entries({width: 30, height: 12, "aria-hidden": true})) drawing.setAttribute(name, value);
-  part("line", {x1: 0, x2: 30, y1: 6, y2: 6, stroke: color, "stroke-width": kind === "bar" ? 10 : symbol ? 1 : 2.5, "stroke-dasharray": SWATCHES[kind]});
-  if (symbol === "diamond") part("path", {d: "M15 0 L21 6 L15 12 L9 6 Z", fill: color});
-  return drawing;
-}
-
-// Names of lines stand above the figure: inside it they would move its edges, and the cursor with them.
-function setFigure(panel, figure) {
-  panel.figure = figure;
-  if (!figure || !figure.layout.showlegend) return;
-  panel.legend = {showlegend: true, margin: figure.layout.margin, height: figure.layout.height};
-  const spare = figure.layout.margin.t - template().layout.margin.t;
-  figure.layout = {...figure.layout, showlegend: false, margin: {}, height: figure.layout.height - spare};
-  const keys = figure.data.filter(trace => trace.name && trace.showlegend !== false).map(trace => {
-    const {color, dash = "solid"} = trace.line || trace.marker, symbol = trace.mode === "lines+markers" && (trace.marker || {}).symbol;
-    return element("span", {}, swatch(trace.type === "bar" ? "bar" : dash, color, symbol), trace.name);
-  });
-  panel.frame.before(element("p", {className: "keys soft"}, ...keys));
 }
 
 function makePanel(view, [name, title, note, column]) {
@@ -185,9 +155,9 @@ function makePanel(view, [name, title, note, column]) {
   const save = element("span", {className: "save"}, ...["PNG", "SVG"].map(format => element("button", {
     type: "button", textContent: format, ariaLabel: `Save ${title} as ${format}`, onclick: () => savePicture(panel, format.toLowerCase()),
   })));
-  const words = element("span", {className: "soft", textContent: name === "scores" ? view.scores_note : note});
-  const section = element("section", {className: "panel", id: `${name}-${view.place}`}, element("header", {}, element("h3", {textContent: title}), save, words), frame);
-  const panel = {name, title, view, frame, plot, section, words, marks: {}};
+  const scale = element("span", {className: "scale"}), words = element("span", {className: "soft", textContent: name === "scores" ? view.scores_note : note});
+  const section = element("section", {className: "panel", id: `${name}-${view.place}`}, element("header", {}, element("h3", {textContent: title}), scale, save, words), frame);
+  const panel = {name, title, view, frame, plot, section, words, scale, marks: {}};
   setFigure(panel, view.figures[name]);
   if (name === "slot") section.hidden = true;
   if (!panel.figure && name !== "states") { frame.remove(); save.remove(); }
@@ -252,7 +222,7 @@ function placeMarks(panel) {
   if (!figure || panel.section.hidden) return;
   const area = plotArea(panel), across = area.width / view.steps;
   if (OVER_TIME.includes(name)) {
-    place(mark(panel, "cursor"), area.left + (state.step - 0.5) * across, area.top, null, area.height);
+    place(mark(panel, "cursor"), area.left + (state.step - 1) * across, area.top, across, area.height);
     place(mark(panel, "phase"), area.left + view.encoding_steps * across, area.top, null, area.height);
     panel.marks.phase.classList.add("cursor");
   }

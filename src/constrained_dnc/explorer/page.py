@@ -38,7 +38,7 @@ def _fill(about: dict[str, Any], plotly: str) -> str:
     folder = resources.files(__package__)
     parts = {
         name: folder.joinpath(f"page.{name}").read_text("utf-8")
-        for name in ("css", "js", "controls.js")
+        for name in ("css", "js", "legend.js", "controls.js")
     }
     templates = {
         "light": style.LIGHT.to_plotly_json(),
@@ -47,6 +47,7 @@ def _fill(about: dict[str, Any], plotly: str) -> str:
     return Template(folder.joinpath("page.html").read_text("utf-8")).substitute(
         style=parts["css"],
         script=parts["js"],
+        legend=parts["legend.js"],
         controls=parts["controls.js"],
         plotly=plotly,
         about=views.dumps(about | {"templates": templates}),

@@ -97,6 +97,10 @@ class Logic(AbstractTask):
         truth = self.format_answer(self.solve(problem))
         return inputs | {"control": {len(problem): "1"}}, {"truth": {len(problem) + 1: truth}}
 
+    def spell_outputs(self, outputs: Float[np.ndarray, "time outputs"], length: int) -> Spelling:
+        (answer,) = self.read(outputs[:, np.newaxis], length)
+        return {"truth": {length + 1: self.format_answer(answer)}}
+
     def read(
         self, outputs: Float[np.ndarray, "time batch outputs"], length: int
     ) -> list[bool | None]:

@@ -23,6 +23,7 @@ from constrained_dnc.tasks.task import (
     Scores,
     Spelling,
     format_entries,
+    format_rounded,
     integer_or_none,
     round_off,
 )
@@ -122,6 +123,20 @@ class Search(AbstractTask):
             "signal": {first + len(positions): "1"},
         }
         return inputs, targets
+
+    def spell_outputs(self, outputs: Float[np.ndarray, "time outputs"], length: int) -> Spelling:
+        indices, _ = _listed(outputs[:, np.newaxis], length)
+        columns = {
+            "position": indices[:, 0],
+            "signal": 1.0 * (outputs[length + 3 :, 1] > END_THRESHOLD),
+        }
+        return {
+            channel: {
+                step: format_rounded(value)
+                for step, value in enumerate(column.tolist(), length + 3)
+            }
+            for channel, column in columns.items()
+        }
 
     def read(
         self, outputs: Float[np.ndarray, "time batch outputs"], length: int

@@ -8,7 +8,16 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Float, Int
 
-from constrained_dnc.tasks.task import AbstractTask, Answer, Batch, Problem, Scores, Spelling
+from constrained_dnc.tasks.task import (
+    AbstractTask,
+    Answer,
+    Batch,
+    Problem,
+    Scores,
+    Spelling,
+    format_rounded,
+    round_off,
+)
 
 
 class AbstractSequenceTask(AbstractTask):
@@ -65,6 +74,14 @@ class AbstractSequenceTask(AbstractTask):
         length, last = len(given), self.num_steps(len(given)) - 1
         inputs, targets = _columns(asked, given, 0), _columns(answered, wanted, length + 1)
         return inputs | {control: {length: "1"}}, targets | {signal: {last: "1"}}
+
+    def spell_outputs(self, outputs: Float[np.ndarray, "time outputs"], length: int) -> Spelling:
+        symbols = self._result_symbols(outputs[:, np.newaxis], length)[:, 0]
+        columns = [*symbols.T.tolist(), round_off(outputs[length + 1 :, -1]).tolist()]
+        return {
+            channel: {step: format_rounded(value) for step, value in enumerate(column, length + 1)}
+            for channel, column in zip(self.output_channels, columns, strict=True)
+        }
 
     def read(self, outputs: Float[np.ndarray, "time batch outputs"], length: int) -> list[Answer]:
         return self.answers(self._result_symbols(outputs, length).swapaxes(0, 1))

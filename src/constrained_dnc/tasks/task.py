@@ -187,6 +187,10 @@ class AbstractTask(abc.ABC):
         """What a person writes in place of the inputs and of the targets; None: the numbers."""
         return None
 
+    def spell_outputs(self, outputs: Float[np.ndarray, "time outputs"], length: int) -> Spelling:
+        """What a person reads in the outputs for one problem."""
+        return {}
+
 
 def generator_of(key: Key) -> np.random.Generator:
     """The random generator of a key.
@@ -229,3 +233,22 @@ def format_entries(entries: Sequence[int | None]) -> str:
     '1 ? 3'
     """
     return " ".join("?" if entry is None else str(entry) for entry in entries)
+
+
+def format_rounded(value: float) -> str:
+    """One entry that was rounded.
+
+    >>> format_rounded(3.0), format_rounded(float("nan"))
+    ('3', '?')
+    """
+    return format_entries((integer_or_none(value),))
+
+
+def with_number(text: str, value: float) -> str:
+    """What a person writes, with the network's number in brackets where it is another.
+
+    >>> with_number("3", 0.5), with_number("1", 1.0), with_number("", 0.0)
+    ('3 (0.5)', '1', '')
+    """
+    number = np.format_float_positional(value, precision=2, trim="-")
+    return f"{text} ({number})" if text and text != number else text
