@@ -182,6 +182,8 @@ def test_a_directory_without_study_json_is_no_study(tmp_path: Path) -> None:
         ({"trials": "2"}, "trials is '2'"),
         ({"trials": 2.5}, "trials is 2.5"),
         ({"memory_size": True}, "memory_size is True"),
+        ({"memory_size": 0}, "memory_size is 0"),
+        ({"extended_memory_size": 0}, "extended_memory_size is 0"),
         ({"extended_memory_size": -1}, "extended_memory_size is -1"),
         ({"settings": []}, r"settings is \[\]"),
         ({"settings": {"training.max_length": "x"}}, "settings is"),

@@ -39,7 +39,8 @@ class ModelConfig:
     """Added to the forget gate of LSTM-type controllers before its sigmoid."""
 
     def __post_init__(self) -> None:
-        for name in ("memory_size", "word_size", "num_reads", "hidden_size"):
+        require_integer("model.memory_size", self.memory_size, 1, MOST_SLOTS)
+        for name in ("word_size", "num_reads", "hidden_size"):
             require_integer(f"model.{name}", getattr(self, name), 1)
         if self.clip_value is not None:
             require_number("model.clip_value", self.clip_value, SMALLEST)

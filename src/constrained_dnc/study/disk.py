@@ -109,11 +109,15 @@ def _is_settings(value: Any) -> bool:
     return all(is_count(v) for name, v in value.items() if name.endswith("_length"))
 
 
+def _is_size(value: Any) -> bool:
+    return is_count(value) and value > 0
+
+
 NEEDED: Fields = {
     "tasks": _is_names,
     "approaches": _is_names,
     "trials": is_count,
-    "memory_size": is_count,
+    "memory_size": _is_size,
 }
 REQUEST: Fields = {
     "tasks": _is_names,
@@ -123,7 +127,7 @@ REQUEST: Fields = {
 }
 KNOWN: Fields = {  # which values the other fields of study.json can have
     "iterations": is_count,
-    "extended_memory_size": lambda value: value is None or is_count(value),
+    "extended_memory_size": lambda value: value is None or _is_size(value),
     "settings": _is_settings,
     "versions": _is_mapping,
     "requests": lambda value: isinstance(value, list) and all(map(_is_mapping, value)),
