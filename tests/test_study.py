@@ -169,6 +169,13 @@ def test_a_broken_file_gets_one_sentence(directory: Path) -> None:
         read_study(directory).curves()
 
 
+@pytest.mark.parametrize("name", ["task", "selection", "length", "iterations"])
+def test_rows_that_do_not_say_what_they_are_of_get_one_sentence(directory: Path, name: str) -> None:
+    write_results(directory, "a", [row("sort", "reg", 0, 2, 1.0) | {name: None}])
+    with pytest.raises(RunProblem, match=rf"a\.parquet cannot be read: {name} is missing"):
+        read_study(directory).curves()
+
+
 def test_a_directory_without_study_json_is_no_study(tmp_path: Path) -> None:
     with pytest.raises(BadSetting, match=r"study is .*accepted: a directory"):
         read_study(tmp_path)

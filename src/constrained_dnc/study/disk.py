@@ -66,6 +66,8 @@ SCHEMA = pa.schema(
 Their values come from `_row` in evaluation/lengths.py; the scores are a task's `Scores`, averaged
 in `MeanScores`.
 """
+MAY_LACK = {"memory", "batches", "batch_size", "score", "sequence_accuracy", "recall"}
+"""Columns of results without which a row still says what it is of."""
 
 
 def run_folder(study: Path, run_id: str) -> Path:
@@ -187,7 +189,16 @@ def read_results(study: Path) -> pa.Table:
     Files are opened by name: whatever their names are, they are not patterns.
     """
     files = sorted((study / RESULTS).glob("*.parquet"))
-    return pa.concat_tables([SCHEMA.empty_table(), *(read_table(file, SCHEMA) for file in files)])
+    return pa.concat_tables([SCHEMA.empty_table(), *map(_read_rows, files)])
+
+
+def _read_rows(path: Path) -> pa.Table:
+    """The rows of a file; those that do not say what they are of are refused."""
+    table = read_table(path, SCHEMA)
+    for name in table.column_names:
+        if name not in MAY_LACK and table[name].null_count:
+            raise RunProblem(f"{path} cannot be read: {name} is missing")
+    return table
 
 
 def results_name(run_id: str, iterations: int) -> str:
@@ -215,12 +226,12 @@ def memories_in(file: Path, run_id: str) -> set[str]:
 def _require_own_results(path: Path) -> None:
     """Refuse results of another run, or of a shorter training, than their name says."""
     run_id, _, asked = path.stem.rpartition("-")
-    table = read_table(path, SCHEMA)
+    table = _read_rows(path)
     columns = (table[name].to_pylist() for name in ("run_id", "status", "iterations"))
     for found, status, iterations in set(zip(*columns, strict=True)):
         if found not in (run_id, path.stem):  # an earlier version had no iterations in the name
             raise RunProblem(f"{path} is of another run: {found}")
-        is_short = status == "finished" and asked.isdecimal() and (iterations or 0) < int(asked)
+        is_short = status == "finished" and asked.isdecimal() and iterations < int(asked)
         if found == run_id and is_short:
             raise RunProblem(f"{path} is of a shorter training: {iterations} iterations")
 
