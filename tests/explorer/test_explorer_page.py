@@ -429,7 +429,7 @@ def test_a_link_in_the_same_tab_says_all_of_it(browser, address, runs):
     assert browser.complaints() == []
 
 
-@pytest.mark.parametrize("width", [360, 375])
+@pytest.mark.parametrize("width", [360, 390])
 def test_words_and_buttons_stay_whole_on_a_phone(browser, address, runs, width):
     browser.look(address, width, model=runs["compr+reg"], problem=PROBLEM, memory="9")
     whole = (
@@ -439,6 +439,8 @@ def test_words_and_buttons_stay_whole_on_a_phone(browser, address, runs, width):
     for place in (".grow", "#share"):
         found = browser.driver.find_element(By.CSS_SELECTOR, place)
         assert browser.run(whole, found) == 1
+    tops = "['back', 'play', 'forth', 'share'].map(id => $(id).getBoundingClientRect().bottom)"
+    assert browser.run(f"return new Set({tops}).size") == 1
     bar = browser.run("return $('scrub').offsetHeight")
     assert bar <= 80  # an eighth of a small screen
     assert browser.run(SIDEWAYS) == 0
