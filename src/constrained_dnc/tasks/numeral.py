@@ -34,8 +34,8 @@ class AbstractNumeralTask(AbstractSequenceTask):
     input_channels = ("numeral", "control")
     output_channels = ("result", "signal")
     answer_note = (
-        "Outputs are rounded to integers and not limited: an answer may have "
-        f"-1 or {NUM_NUMERALS} in it, which no numeral is."
+        "Outputs are rounded to integers and not limited: an answer may contain "
+        f"-1 or {NUM_NUMERALS}, which are not numerals."
     )
 
     @abc.abstractmethod
