@@ -77,17 +77,20 @@ def test_the_page_is_served_until_ctrl_c(folder):
         command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env=os.environ | {"PYTHONUNBUFFERED": "1"},
     ) as process:  # fmt: skip
-        address = process.stdout.readline().split()[0]
-        assert re.match(
-            r"from another machine: ssh -N -L (\d+):127.0.0.1:\1 ", process.stdout.readline()
-        )
-        with urllib.request.urlopen(address, timeout=60) as answer:
-            text = answer.read().decode()
-        assert '"name": "copy"' in text
-        assert '"name": "sort"' in text
-        process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 130
-        assert process.stderr.read() == "cdnc: interrupted\n"
+        try:
+            address = process.stdout.readline().split()[0]
+            assert re.match(
+                r"from another machine: ssh -N -L (\d+):127.0.0.1:\1 ", process.stdout.readline()
+            )
+            with urllib.request.urlopen(address, timeout=300) as answer:
+                text = answer.read().decode()
+            assert '"name": "copy"' in text
+            assert '"name": "sort"' in text
+            process.send_signal(signal.SIGINT)
+            assert process.wait(300) == 130
+            assert process.stderr.read() == "cdnc: interrupted\n"
+        finally:
+            process.kill()  # after an assertion that failed it would be waited for
 
 
 def test_two_runs_of_one_task_are_compared():

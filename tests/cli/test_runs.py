@@ -71,7 +71,7 @@ def strike(process, folder, number, chance):
     else:
         time.sleep(chance.random() * 0.02)
     process.send_signal(number)
-    output, _ = process.communicate(timeout=60)
+    output, _ = process.communicate(timeout=300)
     return process.returncode, output
 
 

@@ -19,7 +19,7 @@ def ask(address: str, what: str = "", headers: dict[str, str] | None = None, **p
     url = f"{address}{what}?{urlencode(parameters)}"
     request = urllib.request.Request(url, headers=headers or {})
     try:
-        with urllib.request.urlopen(request, timeout=60) as answer:
+        with urllib.request.urlopen(request, timeout=300) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         with error:
@@ -104,7 +104,7 @@ def test_a_mistake_of_our_own_is_a_sentence_too(address, runs, monkeypatch, capl
 
 
 def test_two_questions_at_once_get_an_answer_each(address, runs, monkeypatch):
-    together, asked = threading.Barrier(2, timeout=60), server.Handler.asked
+    together, asked = threading.Barrier(2, timeout=300), server.Handler.asked
 
     def meet(handler):
         together.wait()
