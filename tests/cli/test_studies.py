@@ -122,7 +122,7 @@ def test_results_are_maximum_lengths_or_answers(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "40")
     assert main(["results", study]) == 0
     text = capsys.readouterr().out
-    assert "Maximum lengths: ours (paper's)" in text
+    assert "Maximum lengths by the rule unseen: ours (paper's)\n" in text
     assert re.search(r"sort +\d+ \(\d+\) +\d+ \(\d+\)", text)
     many = ", ".join(f"'{name}' AS column_{name}" for name in "abcdefghijklmnop")
     assert main(["results", study, "--sql", f"SELECT repeat('x', 90) AS wide, {many}"]) == 0

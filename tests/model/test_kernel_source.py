@@ -22,6 +22,7 @@ ELSEWHERE = {
     "slots_there": None,  # the first so many
     "check_run": None,  # the binding checks
     "output_size": None,
+    "initial_states": "initial_state",
 }
 NO_GRADIENT = {"empty_memory", "initial_state", "slots_after_growth", "free_capacity", "rank_slots"}
 

@@ -186,13 +186,8 @@ def study_name(study: Study) -> str:
 def terminal_table(study: Path | Findings) -> Group:
     """Maximum lengths beside the paper's, and what the budget means, for a terminal."""
     findings = study if isinstance(study, Findings) else find(read_study(study))
-    table = RichTable(
-        title=f"Maximum lengths by the rule {findings.selection}: ours (paper's)",
-        title_justify="left",
-        box=SIMPLE,
-        pad_edge=False,
-        collapse_padding=True,
-    )
+    title = Text(f"Maximum lengths by the rule {findings.selection}: ours (paper's)", "italic")
+    table = RichTable(box=SIMPLE, pad_edge=False, collapse_padding=True)
     table.add_column("task", no_wrap=True)
     for name in (*findings.approaches, "factor"):
         header = name.replace("-baseline", "\nbaseline").replace("+", "\n+")
@@ -206,7 +201,7 @@ def terminal_table(study: Path | Findings) -> Group:
         for task, cells in lengths.max_lengths(findings, extended).rows:
             table.add_row(Text(printable(task)), *map(_terminal_cell, cells))
     sentences = [*unlearned(findings), budget_warning(findings)]
-    return Group(table, *(Text(sentence) for sentence in sentences if sentence))
+    return Group(title, table, *(Text(sentence) for sentence in sentences if sentence))
 
 
 def unlearned(findings: Findings) -> list[str]:
