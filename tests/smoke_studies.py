@@ -28,9 +28,9 @@ def start(study: Path, *options: str) -> subprocess.Popen:
     )
 
 
-def finish(process: subprocess.Popen, timeout: float = PATIENCE) -> tuple[int, str, str]:
+def finish(process: subprocess.Popen) -> tuple[int, str, str]:
     """Exit code, results and what was reported on the way: no complaint of a library among it."""
-    output, told = process.communicate(timeout=timeout)
+    output, told = process.communicate(timeout=PATIENCE)
     assert not re.search(
         "Traceback|Error:|Warning|distributed", told.replace("OSError: no data", "")
     )
@@ -47,9 +47,9 @@ def results(study: Path) -> dict:
     return found
 
 
-def wait_for(what: Callable[[], object], seconds: float = PATIENCE) -> None:
+def wait_for(what: Callable[[], object]) -> None:
     """Look until something is true."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + PATIENCE
     while not what():
         assert time.monotonic() < deadline, "waited in vain"
         time.sleep(0.02)

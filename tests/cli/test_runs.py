@@ -45,7 +45,7 @@ def start(folder, *more):
 
 def finish(folder):
     process = start(folder)
-    output, _ = process.communicate(timeout=120)
+    output, _ = process.communicate(timeout=600)
     assert process.returncode == 0, output
     return output
 

@@ -98,7 +98,7 @@ def test_interrupted_it_says_how_to_resume_and_leaves_nobody_behind(tmp_path):
     process = start(tmp_path / "study", "--iterations", "50000")
     wait_for(lambda: owners(tmp_path / "study"))
     os.killpg(process.pid, signal.SIGINT)  # what Ctrl-C does
-    code, output, told = finish(process, 60)
+    code, output, told = finish(process)
     assert (code, output) == (130, "")
     assert told.endswith("interrupted; the same command resumes from here\n")
     for worker in owners(tmp_path / "study"):
