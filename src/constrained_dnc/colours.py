@@ -1,4 +1,4 @@
-"""Colours of figures and of the pages that they are on."""
+"""Colours of figures; tests/test_colours.py compares them with the pages' style sheets."""
 
 from __future__ import annotations
 

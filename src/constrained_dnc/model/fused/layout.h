@@ -41,7 +41,7 @@ CDNC_INLINE Part laid_out(float* at, const Padded& p) {
   return Part(take, p);
 }
 
-// MemoryState after a step, and what its gradient needs: rows over slots, [head][slot] and
+// The state of the memory after a step, and what its gradient needs: rows over slots, [head][slot] and
 // [word][slot]. The link stands elsewhere: not every step's is kept.
 struct MemoryState {
   float* begin;  // of all that follows
@@ -105,7 +105,7 @@ struct Extent {
   int visited;  // until now
 };
 
-// MemorySizes of the above in floats.
+// Sizes of the above in floats.
 struct Layout : Padded {
   size_t memory_state, carried, link, scratch;
   CDNC_INLINE Layout(const Shape& s, int vector) : Padded(s, vector) {
