@@ -90,7 +90,8 @@ def claims(study: Study, *_: str) -> str:
         if all(verdict.word in (NOT_RUN, "too few trials") for verdict in by_rule):
             continue
         found = [
-            f"{verdict.word}: {verdict.here}" + (f" ({verdict.caution})" if verdict.caution else "")
+            ": ".join(filter(None, (verdict.word, verdict.here)))
+            + (f" ({verdict.caution})" if verdict.caution else "")
             for verdict in by_rule
         ]
         rows.append([by_rule[0].claim.text, by_rule[0].paper, *found])
