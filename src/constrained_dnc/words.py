@@ -25,15 +25,19 @@ EXTENSION = 10
 """How many times larger the extended memory is."""
 
 
-def memory_names(trained: int, extended: int | None = None) -> dict[Memory, str]:
+def extended(trained: int) -> int:
+    """The size of the extended memory."""
+    return EXTENSION * trained
+
+
+def memory_names(trained: int, larger: int | None = None) -> dict[Memory, str]:
     """What tables and legends call each kind of memory, from the slots of training.
 
     >>> memory_names(50)
     {'trained': '50 slots (training)', 'extended': '500 slots', 'growing': 'growing'}
     """
-    larger = EXTENSION * trained if extended is None else extended
     return {
         "trained": f"{trained} slots (training)",
-        "extended": f"{larger} slots",
+        "extended": f"{larger or extended(trained)} slots",
         "growing": "growing",
     }

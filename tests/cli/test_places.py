@@ -86,18 +86,15 @@ def test_a_file_without_a_name(tmp_path, monkeypatch, capsys):
         assert "cannot be written: Is a directory" in refused(capsys, 1, *arguments)
 
 
-def in_a_container(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """As a user without a name and, unless it is given, without a home."""
+def test_a_user_without_a_name_and_a_home():
     become = ["unshare", "--user", "--map-user=12345"]
     if subprocess.run([*become, "true"], capture_output=True, check=False).returncode:
         pytest.skip("a user without a name is not allowed here")
-    command = [*become, sys.executable, "-m", "constrained_dnc", *arguments]
-    environment = {"PATH": os.environ["PATH"], **variables}
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-
-
-def test_a_user_without_a_home():
-    done = in_a_container("predict", "zoo:sort/compr+reg", "3 1 4")
+    command = [sys.executable, "-m", "constrained_dnc", "predict", "zoo:sort/compr+reg", "3 1 4"]
+    path = {"PATH": os.environ["PATH"]}
+    done = subprocess.run(
+        [*become, *command], env=path, capture_output=True, text=True, check=False
+    )
     assert "model    1 3 4" in done.stdout, done.stderr
 
 

@@ -21,7 +21,7 @@ from constrained_dnc.tasks.task import Batch
 from constrained_dnc.training.disk import FREE_CAPACITY
 from constrained_dnc.training.run import Run, require_own
 from constrained_dnc.training.streams import evaluation_batch
-from constrained_dnc.words import EXTENSION, RULES, Memory, Rule
+from constrained_dnc.words import RULES, Memory, Rule, extended
 
 
 def source_of(memory_size: MemorySize, trained: int) -> str:
@@ -38,11 +38,6 @@ def memory_sizes(trained: int) -> dict[Memory, MemorySize]:
 def size_in(row: Mapping[str, Any]) -> MemorySize:
     """The memory size that a row of results is about, of which `source_of` is one column."""
     return GROWING if row["memory"] == GROWING else int(row["memory_size"])
-
-
-def extended(trained: int) -> int:
-    """The size of the extended memory."""
-    return EXTENSION * trained
 
 
 def memory_for(run: Run, memory_size: MemorySize, selection: Rule) -> int | Growing:

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from statistics import mean
 
 from constrained_dnc import published, zoo
-from constrained_dnc.evaluation.memories import extended, memory_sizes, size_in
+from constrained_dnc.evaluation.memories import memory_sizes, size_in
 from constrained_dnc.files import Fields, is_count, require_fields
 from constrained_dnc.model.config import GROWING, MemorySize
 from constrained_dnc.storage import read_table
 from constrained_dnc.study.disk import SCHEMA
 from constrained_dnc.training.disk import evaluation_files
 from constrained_dnc.training.run import Run, require_own
-from constrained_dnc.words import PAPERS_RULE, Rule
+from constrained_dnc.words import PAPERS_RULE, Rule, extended
 
 AVERAGED = range(published.AVERAGE_FROM, published.AVERAGE_UP_TO + 1)
 

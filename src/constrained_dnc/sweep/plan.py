@@ -16,7 +16,6 @@ from constrained_dnc.errors import (
     BadSetting,
     require_integer,
 )
-from constrained_dnc.evaluation.memories import extended
 from constrained_dnc.files import make_folder
 from constrained_dnc.plugins import fingerprints
 from constrained_dnc.study import disk
@@ -25,7 +24,7 @@ from constrained_dnc.sweep.approaches import find_approaches
 from constrained_dnc.tasks.registry import get_task
 from constrained_dnc.training.observer import logger
 from constrained_dnc.training.run import environment
-from constrained_dnc.words import MEMORIES, PAPERS_RULE, Memory, Rule
+from constrained_dnc.words import MEMORIES, PAPERS_RULE, Memory, Rule, extended
 
 MAX_ATTEMPTS = 3
 EVALUATED: dict[Rule, tuple[Memory, ...]] = {

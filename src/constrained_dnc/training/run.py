@@ -210,9 +210,9 @@ def read_status(folder: Path, run_id: str | None = None) -> Status:
     """
     path = folder / STATUS
     values = read_json(path)
-    found = values.pop("run_id", run_id)
     if run_id is not None:
-        require_own(path, {"run_id": found}, run_id)
+        require_own(path, values, run_id)
+    values.pop("run_id", None)
     unknown = {name: _never for name in values if name not in _FITS}
     require_fields(path, values, {**unknown, **_FITS})
     return Status(**values)
@@ -345,10 +345,10 @@ def _require_memory(config: Config, task: AbstractTask) -> None:
         needed = math.inf
     if needed > memory:
         accepted = f"a size that can be trained with the {memory / 1e9:.0f} GB of this machine"
-        size, usual = config.model, ModelConfig()
         names = ("hidden_size", "word_size", "num_reads")  # other sizes take no parameters
-        largest = max(names, key=lambda name: getattr(size, name) / getattr(usual, name))
-        raise BadSetting(f"model.{largest}", getattr(size, largest), accepted)
+        sizes = {name: getattr(config.model, name) for name in names}
+        largest = max(names, key=lambda name: sizes[name] / getattr(ModelConfig, name))
+        raise BadSetting(f"model.{largest}", sizes[largest], accepted)
 
 
 def backend_for(

@@ -41,8 +41,8 @@ CDNC_INLINE Part laid_out(float* at, const Padded& p) {
   return Part(take, p);
 }
 
-// The state of the memory after a step, and what its gradient needs: rows over slots, [head][slot] and
-// [word][slot]. The link stands elsewhere: not every step's is kept.
+// The state of the memory after a step, and what its gradient needs: rows over slots, [head][slot]
+// and [word][slot]. The link stands elsewhere: not every step's is kept.
 struct MemoryState {
   float* begin;  // of all that follows
   float *usage, *write_weights, *allocation, *write_content, *precedence, *norms, *write_similarity;
