@@ -7,6 +7,7 @@ import importlib
 import importlib.util
 import inspect
 import sys
+import traceback
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -117,9 +118,11 @@ def _load_file(setting: str, value: str, place: str) -> ModuleType:
     sys.modules[name] = module  # dataclasses look their module up while it is executed
     try:
         exec(compile(text, path, "exec"), module.__dict__)
-    except BaseException:
+    except BaseException as error:
         del sys.modules[name]
-        raise
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        raise _failing(setting, value, place, error) from error
     return module
 
 
@@ -128,5 +131,18 @@ def _load_module(setting: str, value: str, place: str) -> ModuleType:
         return importlib.import_module(place)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{place}.".startswith(f"{error.name}."):
-            raise  # something the user's module needs is missing: its own message says what
+            raise _failing(setting, value, place, error) from error
         raise BadSetting(setting, value, f"an installed module, unlike {place}") from None
+    except (Exception, SystemExit) as error:
+        raise _failing(setting, value, place, error) from error
+
+
+def _failing(setting: str, value: str, place: str, error: BaseException) -> BadSetting:
+    """The sentence for code of a user's that fails while it is imported, with the line."""
+    if isinstance(error, SyntaxError):
+        file, line, says = error.filename, error.lineno, error.msg
+    else:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        file, line, says = last.filename, last.lineno, first_line(error)
+    why = f"{file or place}, line {line or 1}: {type(error).__name__}: {says}"
+    return BadSetting(setting, value, f"code that can be imported ({why})")

@@ -182,11 +182,22 @@ def test_files_and_modules_that_are_missing(tmp_path: Path) -> None:
             get_task(f"{place}:Next")
 
 
-def test_a_failure_inside_the_users_file_is_shown_as_it_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+FAILING = {
+    "import not_installed_anywhere\n": "line 1: ModuleNotFoundError: No module named",
+    "\n\nclass T(:\n": "line 3: SyntaxError: invalid syntax",
+    "x = 1\0": "line 1: SyntaxError: .*null bytes",
+    "import sys\nsys.exit()\n": "line 2: SystemExit",
+    "def f():\n    return nowhere\n\n\nf()\n": "line 2: NameError: name 'nowhere'",
+}
+
+
+@pytest.mark.parametrize(("text", "sentence"), FAILING.items(), ids=range(len(FAILING)))
+def test_code_that_fails_is_named_with_its_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, sentence: str
 ) -> None:
-    (tmp_path / "needy.py").write_text("import not_installed_anywhere\n")
+    (tmp_path / "failing.py").write_text(text)
     monkeypatch.syspath_prepend(str(tmp_path))
-    for name in ("needy:Next", f"{tmp_path}/needy.py:Next"):
-        with pytest.raises(ModuleNotFoundError, match="not_installed_anywhere"):
+    for name in ("failing:Next", f"{tmp_path}/failing.py:Next"):
+        with pytest.raises(BadSetting, match=f"that can be imported .*{sentence}"):
             get_task(name)
+    assert not any("failing" in module for module in sys.modules)
