@@ -176,6 +176,16 @@ def test_rows_that_do_not_say_what_they_are_of_get_one_sentence(directory: Path,
         read_study(directory).curves()
 
 
+@pytest.mark.parametrize("name", ["score", "sequence_accuracy", "recall"])
+@pytest.mark.parametrize("value", [1e300, -0.5, 1.01])
+def test_a_share_beyond_all_or_below_none_gets_one_sentence(
+    directory: Path, name: str, value: float
+) -> None:
+    write_results(directory, "a", [row("sort", "reg", 0, 2, 1.0) | {name: value}])
+    with pytest.raises(RunProblem, match=rf"a\.parquet cannot be read: {name} is .* from 0 to 1"):
+        read_study(directory).curves()
+
+
 def test_a_directory_without_study_json_is_no_study(tmp_path: Path) -> None:
     with pytest.raises(BadSetting, match=r"study is .*accepted: a directory"):
         read_study(tmp_path)

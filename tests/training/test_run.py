@@ -2,7 +2,7 @@
 
 import json
 import math
-from dataclasses import asdict, replace
+from dataclasses import asdict
 
 import equinox as eqx
 import jax
@@ -197,13 +197,3 @@ def test_a_missing_field_of_the_status_is_named(folder, name):
     write_json(folder / "status.json", {key: STATUS[key] for key in STATUS if key != name})
     with pytest.raises(RunProblem, match=f"{name} is missing"):
         _ = load_run(folder).status
-
-
-@pytest.mark.parametrize("name", ["hidden_size", "word_size", "num_reads"])
-@pytest.mark.parametrize("size", [10**6, 2**31 - 1])
-def test_a_model_that_memory_cannot_hold_is_refused(name, size):
-    """Before it is made: XLA would end the process."""
-    config = tiny_config()
-    model = replace(config.model, **{"hidden_size": 10**4, name: size})
-    with pytest.raises(BadSetting, match=rf"model\.{name} is {size}; accepted: a size that can be"):
-        initial_model(replace(config, model=model))

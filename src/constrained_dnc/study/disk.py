@@ -66,7 +66,9 @@ SCHEMA = pa.schema(
 Their values come from `_row` in evaluation/lengths.py; the scores are a task's `Scores`, averaged
 in `MeanScores`.
 """
-MAY_LACK = {"memory", "batches", "batch_size", "score", "sequence_accuracy", "recall"}
+SHARES = ("score", "sequence_accuracy", "recall")
+"""Columns of results that hold shares of what is right; not finite if nothing could be scored."""
+MAY_LACK = {"memory", "batches", "batch_size", *SHARES}
 """Columns of results without which a row still says what it is of."""
 
 
@@ -193,11 +195,16 @@ def read_results(study: Path) -> pa.Table:
 
 
 def _read_rows(path: Path) -> pa.Table:
-    """The rows of a file; those that do not say what they are of are refused."""
+    """The rows of a file; those that do not say what they are of are refused, and wild scores."""
     table = read_table(path, SCHEMA)
     for name in table.column_names:
         if name not in MAY_LACK and table[name].null_count:
             raise RunProblem(f"{path} cannot be read: {name} is missing")
+    for name in SHARES:
+        values = np.asarray(table[name].to_numpy(), np.float64)
+        wrong = values[np.isfinite(values) & ((values < 0) | (values > 1))]
+        if wrong.size:
+            raise RunProblem(f"{path} cannot be read: {name} is {wrong[0]:g}, not from 0 to 1")
     return table
 
 

@@ -26,6 +26,7 @@ from constrained_dnc.tasks.registry import get_task
 from constrained_dnc.training.compilation import use_compilation_cache
 from constrained_dnc.training.disk import CONFIG, SELECTED
 from constrained_dnc.training.loop import train
+from constrained_dnc.training.room import require_room_for_batches
 from constrained_dnc.training.run import Run, backend_for, initial_model, open_run
 
 
@@ -103,6 +104,7 @@ def _complete(study: Path, config: Config, run: Run) -> None:
 def estimate_seconds(config: Config) -> float:
     """The time of a run's updates and measurements on one core."""
     training, task = config.training, get_task(config.task)
+    require_room_for_batches(config, task)
     model = initial_model(config)
     backend = backend_for(config, model, threads=1)
     seen = task.sample(0, training.batch_size, (training.min_length + training.max_length) // 2)

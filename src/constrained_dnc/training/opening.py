@@ -22,6 +22,7 @@ from constrained_dnc.training.checkpoint import Checkpoints, Progress
 from constrained_dnc.training.disk import CONFIG, LOCK, STATUS
 from constrained_dnc.training.guard import MAX_SKIPPED_IN_A_ROW
 from constrained_dnc.training.observer import Observer
+from constrained_dnc.training.room import require_room_for_batches
 from constrained_dnc.training.run import (
     Run,
     backend_for,
@@ -78,6 +79,7 @@ def open_training(
     stored = open_run(folder) if (folder / CONFIG).exists() else None
     if stored is not None:
         _refuse_changes(stored, config, backend, threads)
+    require_room_for_batches(config, get_task(config.task))
     model = initial_model(config)
     parameters, rest = eqx.partition(model, eqx.is_inexact_array)
     if threads is None:

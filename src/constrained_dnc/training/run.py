@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import os
 import platform
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -41,7 +40,6 @@ from constrained_dnc.files import (
 from constrained_dnc.model import fused
 from constrained_dnc.model.backend import AbstractBackend, choose_backend
 from constrained_dnc.model.build import build_dnc
-from constrained_dnc.model.config import ModelConfig
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.plugins import fingerprints
 from constrained_dnc.tasks.registry import get_task
@@ -51,16 +49,13 @@ from constrained_dnc.training.disk import CONFIG, LOCK, METRICS, SELECTED, STATU
 from constrained_dnc.training.leaves import fill_leaves, name_leaves
 from constrained_dnc.training.metrics import parse_lines, warn_of_damage
 from constrained_dnc.training.observer import logger
+from constrained_dnc.training.room import require_room_for_parameters
 from constrained_dnc.words import PAPERS_RULE, RULES, Rule
 
 PACKAGES = ("constrained-dnc", "jax", "jaxlib", "equinox", "optax", "numpy", "scipy")
 
 State = Literal["training", "finished", "stopped", "diverged", "failed", "interrupted"]
 ENDED = ("finished", "stopped", "diverged")
-SURELY_FITS = 10**7
-"""Weights of a layer; the parameters of larger models are counted before they are made."""
-COPIES = 4
-"""Of the parameters while training: themselves, their gradient and Adam's two means of it."""
 
 
 @dataclass(frozen=True)
@@ -325,30 +320,9 @@ def load_pretrained(task: str, approach: str) -> tuple[DNC, AbstractTask]:
 def initial_model(config: Config) -> DNC:
     """The model before training, in single precision whatever JAX's default is."""
     task = get_task(config.task)
-    size = config.model
-    if size.hidden_size * (size.hidden_size + size.num_reads * size.word_size) > SURELY_FITS:
-        _require_memory(config, task)
+    require_room_for_parameters(config, task)
     with jax.enable_x64(False):
         return build_dnc(config.approach, task, config.model, key=jax.random.key(config.seed))
-
-
-def _require_memory(config: Config, task: AbstractTask) -> None:
-    """Refuse a model that cannot be trained here: XLA would end the process without a word."""
-    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    try:
-        model = eqx.filter_eval_shape(
-            build_dnc, config.approach, task, config.model, key=jax.random.key(0)
-        )
-        shapes = [leaf.shape for leaf in jax.tree.leaves(model) if hasattr(leaf, "shape")]
-        needed = 4.0 * COPIES * sum(map(math.prod, shapes))
-    except OverflowError:  # more than can be counted
-        needed = math.inf
-    if needed > memory:
-        accepted = f"a size that can be trained with the {memory / 1e9:.0f} GB of this machine"
-        names = ("hidden_size", "word_size", "num_reads")  # other sizes take no parameters
-        sizes = {name: getattr(config.model, name) for name in names}
-        largest = max(names, key=lambda name: sizes[name] / getattr(ModelConfig, name))
-        raise BadSetting(f"model.{largest}", sizes[largest], accepted)
 
 
 def backend_for(
