@@ -15,18 +15,28 @@ import json
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from constrained_dnc.evaluation.memories import free_capacity_of
 from constrained_dnc.published import max_length_of
 from constrained_dnc.study import Study, read_study
+from constrained_dnc.study.disk import (
+    ANALYSIS,
+    EMBEDDINGS,
+    FAILURES,
+    RESULTS,
+    read_request,
+    run_folder,
+    write_request,
+)
 from constrained_dnc.training.disk import CONFIG, FREE_CAPACITY, SELECTED, STATUS
 from constrained_dnc.training.run import Run, load_run
 from constrained_dnc.words import PAPERS_RULE
 from constrained_dnc.zoo import RULE, SCORES
 
-DATA = ("results/*.parquet", "analysis/*.npz", "analysis/embeddings/*.npy", "failures.json")
+DATA = (f"{RESULTS}/*.parquet", f"{ANALYSIS}/*.npz", f"{EMBEDDINGS}/*.npy", FAILURES)
 
 
 def ship_results(study: Path, target: Path) -> None:
@@ -38,34 +48,43 @@ def ship_results(study: Path, target: Path) -> None:
             copy = target / path.relative_to(study)
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, copy)
-    request = json.loads((study / "study.json").read_text(encoding="utf-8"))
+    request = read_request(study)
     request["command"] = request["command"].replace(str(study), target.name)
-    (target / "study.json").write_text(json.dumps(request, indent=2) + "\n", encoding="utf-8")
+    write_request(target, request)
 
 
 def ship_models(folder: Path, zoo: Path, commit: str) -> list[str]:
-    """Copy the best run of every task and approach; their names."""
+    """Copy the best run of every task and approach; their names.
+
+    A model that is there already takes part, also if the study no longer has its run.
+    """
     study = read_study(folder)
     groups: dict[tuple[str, str], list[Run]] = {}
     for about in study.runs.values():
-        path = folder / "runs" / about.run_id
+        path = run_folder(folder, about.run_id)
         if (path / SELECTED[RULE]).exists() and about.status == "finished":
             groups.setdefault((about.task, about.approach), []).append(load_run(path))
     for (task, approach), runs in groups.items():
-        best = max(runs, key=lambda run: (run.selected(RULE).running_mean or 0, -run.config.seed))
         target = zoo / task / approach
-        about = {"trials": len(runs), "commit": _commit(best, target) or commit}
-        _ship_model(study, best, target, about)
+        shipped = _shipped(target)
+        seeds = {run.config.seed for run in runs} | set(shipped.get("trials", ()))
+        if shipped and shipped["trial"] not in [run.config.seed for run in runs]:
+            runs.append(load_run(target))
+        best = max(runs, key=lambda run: (run.selected(RULE).running_mean or 0, -run.config.seed))
+        same = shipped.get("trial"), shipped.get("iterations")
+        is_same = same == (best.config.seed, best.status.iteration)
+        about = {"trials": sorted(seeds), "commit": shipped["commit"] if is_same else commit}
+        if best.folder == target:
+            (target / SCORES).write_text(json.dumps(shipped | about, indent=1) + "\n")
+        else:
+            _ship_model(study, best, target, about)
     return [f"{task}/{approach}" for task, approach in groups]
 
 
-def _commit(run: Run, target: Path) -> str | None:
-    """What made the model that is shipped already, if it is the same."""
-    if not (target / SCORES).exists():
-        return None
-    shipped = json.loads((target / SCORES).read_text(encoding="utf-8"))
-    same = shipped["trial"], shipped["iterations"]
-    return shipped["commit"] if same == (run.config.seed, run.status.iteration) else None
+def _shipped(target: Path) -> dict[str, Any]:
+    """What scores.json of the model that is there says."""
+    path = target / SCORES
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
 
 def _ship_model(study: Study, run: Run, target: Path, about: dict[str, object]) -> None:

@@ -57,8 +57,25 @@ def test_the_best_trial_is_that_of_the_rule(shipped, models):
     assert task.name == "copy"
     np.testing.assert_array_equal(model.output_weight, best.selected("score").model.output_weight)
     about = zoo.find("zoo:copy/compr").about
-    assert (about["trials"], about["iterations"], about["commit"]) == (2, 20, "abc")
+    assert (about["trials"], about["iterations"], about["commit"]) == ([0, 1], 20, "abc")
     assert about["trial"] == best.config.seed
+
+
+def test_a_shipped_model_stays_the_best_when_its_run_is_gone(shipped, tmp_path):
+    """As on another machine, which trains only further trials."""
+    study, models = tmp_path / "study", tmp_path / "zoo"
+    shutil.copytree(shipped[0] / "study", study)
+    shutil.copytree(shipped[0] / "zoo", models)
+    path = models / "copy" / "compr" / "scores.json"
+    before = json.loads(path.read_text())
+    best = next(c for c in shipped[1].configs if c.seed == before["trial"])
+    shutil.rmtree(study / "runs" / best.run_id)
+    path.write_text(json.dumps(before | {"trials": [best.seed]}))
+    command = [sys.executable, str(SCRIPT), str(study), "--commit", "other"]
+    command += ["--results", str(tmp_path / "results"), "--zoo", str(models)]
+    subprocess.run(command, check=True, capture_output=True)
+    assert json.loads(path.read_text()) == before
+    assert load_run(path.parent).config == best
 
 
 def test_stored_scores_can_be_computed_again(models):

@@ -58,6 +58,6 @@ def _row(model: Pretrained) -> list[str]:
     return [
         model.name,
         str(about["iterations"]),
-        str(about["trials"]),
+        str(len(about["trials"])),
         *("-" if length is None else str(length) for length in (*lengths, *others)),
     ]

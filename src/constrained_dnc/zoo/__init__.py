@@ -39,12 +39,14 @@ class Pretrained:
 
     @property
     def about(self) -> Mapping[str, Any]:
-        """How it was found: trial, trials, iterations, selected iteration, commit, scores."""
+        """Which trial of which trials it is, iterations, selected iteration, commit, scores."""
         path = self.folder / SCORES
         about = read_json(path)
         needed = {"trial", "trials", "iterations", "iteration", "commit", "scores"}
         if not needed <= about.keys():
             raise RunProblem(f"{path} cannot be read: it needs {', '.join(sorted(needed))}")
+        if not isinstance(about["trials"], list):
+            raise RunProblem(f"{path} cannot be read: trials is not a list")
         return about
 
     def scores(self, memory: Memory = "trained", selection: Rule = RULE) -> dict[int, float]:
