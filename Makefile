@@ -4,12 +4,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
+KERNEL := CMakeLists.txt $(wildcard src/constrained_dnc/model/fused/*.h src/constrained_dnc/model/fused/*.cpp)
 
 .PHONY: setup browser demo test test-all lint format bench docs lock clean
 
 setup: $(READY)
 
-$(READY): requirements.lock pyproject.toml
+# An edited kernel is compiled again before anything uses it.
+$(READY): requirements.lock pyproject.toml $(KERNEL)
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "Python 3.11 or newer is needed"'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet -r requirements.lock
