@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from constrained_dnc.model import addressing, config
+
 MODEL = Path(__file__).parents[2] / "src" / "constrained_dnc" / "model"
 HEADERS = sorted((MODEL / "fused").glob("*.h"))
 
@@ -52,6 +54,20 @@ def test_a_function_has_the_same_name_in_both_languages(module, name):
     assert defines(f"{module}.h", name)
     if name not in NO_GRADIENT:
         assert defines(f"{module}_back.h", f"{name}_back")
+
+
+@pytest.mark.parametrize(
+    ("file", "name", "expected"),
+    [
+        ("addressing.h", "epsilon", addressing.EPSILON),
+        ("addressing.h", "largest_exponent", addressing.LARGEST_EXPONENT),
+        ("binding.cpp", "largest_size", config.MOST_SLOTS),
+    ],
+)
+def test_a_constant_has_the_same_value_in_both_languages(file, name, expected):
+    text = (MODEL / "fused" / file).read_text()
+    (value,) = re.findall(rf"^constexpr \w+ {name} = ([\d.e-]+)f?;", text, re.M)
+    assert float(value) == expected
 
 
 COMMENT = re.compile(r"//.*")

@@ -79,9 +79,12 @@ Kind fresh(const std::vector<size_t>& shape) {
   return Kind(memory, shape.size(), shape.data(), owner);
 }
 
+constexpr size_t largest_size = 16777216;  // MOST_SLOTS of config.py
+
 int checked_size(const char* name, size_t value) {
-  if (value < 1 || value > (1u << 24))
-    refuse(std::string(name) + " is " + std::to_string(value) + "; accepted: 1 to 16777216");
+  if (value < 1 || value > largest_size)
+    refuse(std::string(name) + " is " + std::to_string(value) + "; accepted: 1 to " +
+           std::to_string(largest_size));
   return int(value);
 }
 

@@ -18,7 +18,7 @@ enum Parameter {
 };
 
 // Slots that one write can touch for the first time: allocation gives the free slots after the first
-// the weights 1e-6, 1e-12 and so on, until there is no smaller float.
+// the weights 1e-6, 1e-12 and so on, until there is no smaller float. Checked in growing.h.
 constexpr int touched_per_write = 8;
 
 struct Shape {
