@@ -28,7 +28,7 @@ def test_computed_once_and_kept(study: Study, monkeypatch: pytest.MonkeyPatch) -
     told: list[tuple[str, int, int]] = []
     wanted = [("sort-compr-0", "encoding"), ("sort-compr-0", "decoding")]
     embeddings.embed_all(study, wanted, lambda *step: told.append(step))
-    embeddings.embed_run(study, "sort-compr-0", "sort")
+    embeddings.embed_all(study, wanted, lambda *_: None)
     assert calls == [(31, 3, 20)] * 2
     assert told == [("t-SNE", 1, 2), ("t-SNE", 2, 2)]
     states = study.analysis("sort-compr-0", "states")["states"]
@@ -37,7 +37,7 @@ def test_computed_once_and_kept(study: Study, monkeypatch: pytest.MonkeyPatch) -
 
     file = study.path / "analysis" / "sort-compr-0.npz"
     np.savez(file, allow_pickle=False, states=states + 1, encoding_steps=np.array(31))
-    embeddings.embed_run(study, "sort-compr-0", "sort")
+    embeddings.embed_all(study, wanted, lambda *_: None)
     assert len(calls) == 4
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -16,7 +17,7 @@ from constrained_dnc.errors import BadSetting, RunProblem
 from constrained_dnc.study import query, read_study, write_results
 from constrained_dnc.study.disk import analysis_file, results_name, write_analysis
 from constrained_dnc.sweep import plan as plan_module
-from constrained_dnc.sweep.plan import Plan, make_request, open_study
+from constrained_dnc.sweep.plan import EVALUATED, Plan, make_request, open_study
 from synthetic import row
 
 SMOKE = make_request("smoke")
@@ -28,8 +29,9 @@ def mark_done(plan: Plan, config) -> None:
     task, approach, seed = config.task, config.approach.name, config.seed
     about = {"run_id": config.run_id, "iterations": config.training.iterations}
     rows = [
-        row(task, approach, seed, length, 1.0, **about, memory=memory)
-        for memory in ("trained", "extended", "growing")
+        row(task, approach, seed, length, 1.0, **about, memory=memory, selection=rule)
+        for rule, memories in EVALUATED.items()
+        for memory in memories
         for length in (2, 3)
     ]
     name = results_name(config.run_id, config.training.iterations)
@@ -97,13 +99,16 @@ def test_a_run_is_done_with_results_and_analysis(tmp_path):
     assert plan.to_do() == [first, second]
 
 
-def test_results_that_lack_a_memory_are_to_be_completed(tmp_path):
+@pytest.mark.parametrize(
+    "lacks", [("selection", "score"), ("selection", "seen"), ("memory", "growing")]
+)
+def test_results_that_lack_a_rule_or_a_memory_are_to_be_completed(tmp_path, lacks):
     plan = open_study(tmp_path, SMOKE)
     first, _ = plan.configs
     mark_done(plan, first)
     path = tmp_path / "results" / f"{results_name(first.run_id, first.training.iterations)}.parquet"
     table = pq.read_table(path)
-    pq.write_table(table.slice(0, 4), path)  # without the growing one, as in the past
+    pq.write_table(table.filter(pc.not_equal(table[lacks[0]], lacks[1])), path)  # as in the past
     assert not plan.is_done(first)
     path.write_bytes(b"PAR1")
     assert not plan.is_done(first)

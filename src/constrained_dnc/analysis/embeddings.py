@@ -1,7 +1,7 @@
 """t-SNE embeddings of a study's runs, each computed once and kept in the study directory.
 
-One embedding of 64 samples of length 30 takes about 13 s of one core, those of a full study an
-hour: a sweep embeds every run that it has analysed, and a report finds them ready.
+One embedding of 64 samples of length 30 takes about 13 s of one core: only what the figures of a
+report show is embedded, by the first report that shows it.
 """
 
 from __future__ import annotations
@@ -32,12 +32,6 @@ FEWEST_STATES = 4  # of one phase; a path of fewer is not a picture
 def phases_of(task: str) -> tuple[str, ...]:
     """The phases whose states are drawn."""
     return PHASES[:1] if task in published.ENCODING_ONLY else PHASES
-
-
-def embed_run(study: Study, run_id: str, task: str) -> None:
-    """Make sure that the embeddings of a run are there."""
-    for phase in phases_of(task):
-        embedding(study, run_id, phase)
 
 
 def embedding(study: Study, run_id: str, phase: str) -> Float32[np.ndarray, "time batch 2"] | None:

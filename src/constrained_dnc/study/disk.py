@@ -64,7 +64,7 @@ SCHEMA = pa.schema(
 """The columns of results, in a study and in a run directory.
 
 Their values come from `_row` in evaluation/lengths.py; the scores are a task's `Scores`, averaged
-in `MeanScores`.
+in `MeanScores`. Results of earlier versions lack a new column: it belongs to `MAY_LACK`, too.
 """
 SHARES = ("score", "sequence_accuracy", "recall")
 """Columns of results that hold shares of what is right; not finite if nothing could be scored."""
@@ -220,14 +220,14 @@ def results_of(study: Path, run_id: str) -> dict[int, Path]:
     return {int(number): file for number, file in numbers.items() if number.isdecimal()}
 
 
-def memories_in(file: Path, run_id: str) -> set[str]:
-    """The kinds of memory that results of a run are of; none if damaged, or of another run."""
+def evaluated_in(file: Path, run_id: str) -> set[tuple[str, str]]:
+    """The rules and memories that results of a run are of; none if damaged, or of another run."""
     try:
-        table = pq.read_table(file, columns=["run_id", "memory"])
+        table = pq.read_table(file, columns=["run_id", "selection", "memory"])
     except (OSError, pa.ArrowException):
         return set()
-    is_own = set(table["run_id"].to_pylist()) <= {run_id}
-    return set(table["memory"].to_pylist()) if is_own else set()
+    run_ids, *pairs = (column.to_pylist() for column in table.columns)
+    return set(zip(*pairs, strict=True)) if set(run_ids) <= {run_id} else set()
 
 
 def _require_own_results(path: Path) -> None:

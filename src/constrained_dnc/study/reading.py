@@ -214,6 +214,8 @@ class Study:
         kinds: dict[Memory, str] = {"trained": "results"}
         if self.extended_memory_size is not None:
             kinds["extended"] = "results with extended memory"
+        if self.curves("growing"):  # an earlier version has none
+            kinds["growing"] = "results with a growing memory"
         for memory, name in kinds.items():
             curves = self.curves(memory)
             for key, (trials, _) in self.asked.items():

@@ -22,6 +22,7 @@ from constrained_dnc.study import disk
 from constrained_dnc.study.disk import STUDY
 from constrained_dnc.sweep.approaches import find_approaches
 from constrained_dnc.tasks.registry import get_task
+from constrained_dnc.training.disk import SELECTED
 from constrained_dnc.training.observer import logger
 from constrained_dnc.training.run import environment
 from constrained_dnc.words import MEMORIES, PAPERS_RULE, Memory, Rule, extended
@@ -107,10 +108,18 @@ class Plan:
     def _evaluated_after(self, run_id: str) -> int:
         """The most iterations that a run was asked for and then evaluated; 0 if it never was."""
         files = disk.results_of(self.folder, run_id)
-        # an earlier version may have evaluated fewer memories
-        needed = set(EVALUATED[PAPERS_RULE])
-        found = {n: disk.memories_in(file, run_id) for n, file in files.items()}
-        return max((n for n, memories in found.items() if needed <= memories), default=0)
+        needed = self._needed(run_id)
+        found = {n: disk.evaluated_in(file, run_id) for n, file in files.items()}
+        return max((n for n, evaluated in found.items() if needed <= evaluated), default=0)
+
+    def _needed(self, run_id: str) -> set[tuple[str, str]]:
+        """The rules and memories that a run is evaluated with; a rule may have selected nothing.
+
+        An earlier version may have evaluated fewer.
+        """
+        run = disk.run_folder(self.folder, run_id)
+        selected = [r for r in EVALUATED if not run.exists() or (run / SELECTED[r]).exists()]
+        return {(rule, memory) for rule in selected for memory in EVALUATED[rule]}
 
     def lock(self, config: Config) -> Path:
         """Held by whoever is working on the run."""

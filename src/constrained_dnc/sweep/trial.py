@@ -12,14 +12,12 @@ from typing import SupportsFloat
 
 import pyarrow as pa
 
-from constrained_dnc.analysis.embeddings import embed_run
 from constrained_dnc.analysis.internals import analyse_run
 from constrained_dnc.config import Config, lengthened
 from constrained_dnc.evaluation.lengths import evaluated
 from constrained_dnc.evaluation.memories import memory_sizes
 from constrained_dnc.files import locked, make_folder
 from constrained_dnc.plugins import carry
-from constrained_dnc.study import read_study
 from constrained_dnc.study.disk import results_name, run_folder, write_analysis, write_results
 from constrained_dnc.sweep.plan import EVALUATED, Plan
 from constrained_dnc.tasks.registry import get_task
@@ -84,7 +82,7 @@ def run_trial(study: str, config_text: str, sources: Mapping[str, bytes] | None 
 
 
 def _complete(study: Path, config: Config, run: Run) -> None:
-    """Evaluate with the memories that a study compares, analyse and embed.
+    """Evaluate with the memories that a study compares, and analyse.
 
     The results are written last, and mark the run as done.
     """
@@ -96,7 +94,6 @@ def _complete(study: Path, config: Config, run: Run) -> None:
         for memory in memories
     ]
     write_analysis(study, run_id, analyse_run(run))
-    embed_run(read_study(study), run_id, run.task.name)
     name = results_name(run_id, config.training.iterations)
     write_results(study, name, pa.concat_tables(tables))
 
