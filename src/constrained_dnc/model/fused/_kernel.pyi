@@ -14,7 +14,7 @@ class Settings:
         used_slots: bool = False,
     ) -> None: ...
 
-class Growth:
+class Growing:
     def __init__(self, free_capacity: float, limit: int) -> None: ...
 
 class Kernel:
@@ -27,7 +27,7 @@ class Kernel:
         memory_size: int,
         keep: bool,
         weights: bool,
-        growth: Growth | None = None,
+        growing: Growing | None = None,
     ) -> tuple[
         np.ndarray,
         np.ndarray,

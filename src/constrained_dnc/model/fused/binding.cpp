@@ -118,7 +118,7 @@ struct Settings {
   bool used_slots;
 };
 
-struct Growth {
+struct Growing {
   float free_capacity;
   size_t limit;
 };
@@ -130,13 +130,13 @@ class Kernel {
 
   nb::tuple forward(const Settings& settings, nb::dict parameters, nb::object inputs,
                     size_t memory_size, bool keep, bool weights,
-                    std::optional<Growth> growth) {
+                    std::optional<Growing> growing) {
     const std::unique_lock<std::mutex> alone = enter();
     workspace_.forget();
     Shape shape = shape_of(settings, parameters, inputs, memory_size, keep);
-    if (growth) {
+    if (growing) {
       if (keep || weights) refuse("a growing memory has neither a gradient nor weights to return");
-      start_growing(shape, *growth);
+      start_growing(shape, *growing);
     }
     const float* values[parameter_count] = {};
     std::vector<Array> owners;
@@ -154,7 +154,7 @@ class Kernel {
     Results results{outputs.data(), cell_states.data(), read ? read->data() : nullptr,
                     write ? write->data() : nullptr, nullptr};
     std::optional<Counts> slots;
-    if (growth) {
+    if (growing) {
       slots = fresh<Counts>({T, B});
       std::memset(slots->data(), 0, T * B * sizeof(int));
       results.slots = slots->data();
@@ -230,10 +230,10 @@ class Kernel {
     return s;
   }
 
-  static void start_growing(Shape& s, const Growth& growth) {
+  static void start_growing(Shape& s, const Growing& growing) {
     s.start = s.slots;
-    s.slots = checked_size("limit", growth.limit);
-    s.free_capacity = growth.free_capacity;
+    s.slots = checked_size("limit", growing.limit);
+    s.free_capacity = growing.free_capacity;
     if (s.slots < s.start || !(s.free_capacity >= 0 && s.free_capacity <= s.start))
       refuse("a memory grows from memory_size to limit slots, of which free_capacity are free");
   }
@@ -251,12 +251,12 @@ NB_MODULE(_kernel, m) {
       .def(nb::init<std::string, int, int, bool, float, std::optional<float>, bool>(),
            "controller"_a, "word_size"_a, "num_reads"_a, "compression"_a, "forget_bias"_a,
            "clip_value"_a = nb::none(), "used_slots"_a = false);
-  nb::class_<Growth>(m, "Growth", "How a memory grows.")
+  nb::class_<Growing>(m, "Growing", "How a memory grows.")
       .def(nb::init<float, size_t>(), "free_capacity"_a, "limit"_a);
   nb::class_<Kernel>(m, "Kernel", "A reusable workspace and the threads that work in it.")
       .def(nb::init<int, std::optional<std::string>>(), "threads"_a, "simd"_a = nb::none())
       .def("forward", &Kernel::forward, "settings"_a, "parameters"_a, "inputs"_a, "memory_size"_a,
-           "keep"_a, "weights"_a, "growth"_a = nb::none())
+           "keep"_a, "weights"_a, "growing"_a = nb::none())
       .def("backward", &Kernel::backward, "of"_a, "output_cotangents"_a, "cell_cotangents"_a.none())
       .def_prop_ro("simd", &Kernel::simd)
       .def_prop_ro("workspace_bytes", &Kernel::workspace_bytes);

@@ -203,6 +203,50 @@ void write_lookup_back(const AccessBack& b, const MemorySizes& s) {
   }
 }
 
+// Member by member, since most of them have the same type: so nobody swaps two unseen.
+inline WriteBack write_of(const AccessBack& b, const MemorySizes& s) {
+  const Interface &x = b.interface, &d = b.d_interface;
+  const AccessBackScratch& c = b.scratch;
+  WriteBack to{};
+  to.d_memory = b.carried.memory;
+  to.now = b.now.memory;
+  to.old = b.old.memory;
+  to.w = b.now.write_weights;
+  to.pull = c.pull;
+  to.keys = x.read_keys;
+  to.d_products = c.d_read_content;
+  to.d_reads = b.d_reads;
+  to.read = b.now.read_weights;
+  to.erase_vector = x.erase_vector;
+  to.write_vector = x.write_vector;
+  to.d_write_weights = c.d_write_weights;
+  to.d_erase_vector = d.erase_vector;
+  to.d_write_vector = d.write_vector;
+  to.partial = c.partial;
+  to.word = s.word;
+  to.row = s.row;
+  to.heads = s.heads;
+  return to;
+}
+
+inline LinkBack link_of(const AccessBack& b, const MemorySizes& s) {
+  const AccessBackScratch& c = b.scratch;
+  LinkBack to{};
+  to.d_link = b.d_link;
+  to.old = b.old_link;
+  to.w = b.now.write_weights;
+  to.p = b.old.precedence;
+  to.left = c.d_forward;
+  to.right = c.old_read_weights;
+  to.d_write_weights = c.d_write_weights;
+  to.d_precedence = c.d_precedence;
+  to.partial = c.partial;
+  to.others = s.others;
+  to.row = s.row;
+  to.inner = 2 * s.heads;
+  return to;
+}
+
 // From the gradient of the read vectors to that of the write weights, and of everything in between.
 void access_back_to_write(const AccessBack& b, const MemorySizes& s) {
   const Interface &x = b.interface, &d = b.d_interface;
@@ -217,16 +261,10 @@ void access_back_to_write(const AccessBack& b, const MemorySizes& s) {
   read_weights_back(b, s);
   find_back({c.d_read_content, c.d_used, c.pull, d.read_keys, d.read_strengths, c.words},
             read_lookup(x, now, c.used, s.heads), s);
-  write_back({b.carried.memory, now.memory, old.memory, now.write_weights, c.pull, x.read_keys,
-              c.d_read_content, b.d_reads, now.read_weights, x.erase_vector, x.write_vector,
-              c.d_write_weights, d.erase_vector, d.write_vector, c.partial, s.word, s.row, s.heads},
-             s);
+  write_back(write_of(b, s), s);
   fetch(b.next.d_link, b.next.link_size);
   std::memcpy(c.old_read_weights, old.read_weights, s.head_rows() * sizeof(float));
-  link_after_write_back({b.d_link, b.old_link, now.write_weights, old.precedence, c.d_forward,
-                         c.old_read_weights, c.d_write_weights, c.d_precedence, c.partial, s.others,
-                         s.row, 2 * s.heads},
-                        s);
+  link_after_write_back(link_of(b, s), s);
 }
 
 // Takes the gradient of the read vectors, fills that of the interface vector, and moves the carried

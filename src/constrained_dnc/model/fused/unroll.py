@@ -95,7 +95,7 @@ class FusedUnroll:
         settings = _settings(dnc)
         parameters = {name: np.asarray(leaf) for name, leaf in _named_leaves(dnc)}
         values = np.ascontiguousarray(inputs, np.float32)
-        growth = _kernel.Growth(growing.free_capacity, growing.limit) if growing else None
+        growth = _kernel.Growing(growing.free_capacity, growing.limit) if growing else None
         with _refusals():
             found = self._kernel.forward(
                 settings, parameters, values, int(size), keep, weights, growth
