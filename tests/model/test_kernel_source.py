@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from constrained_dnc.model import addressing, config
+from constrained_dnc.model import addressing, config, fused
 
 MODEL = Path(__file__).parents[2] / "src" / "constrained_dnc" / "model"
 HEADERS = sorted((MODEL / "fused").glob("*.h"))
@@ -123,3 +123,11 @@ def test_the_kernel_compiles_without_a_warning(name):
 @needs_gxx
 def test_a_local_that_hides_a_member_is_seen():
     assert "shadows a member" in complaints("struct A { int a; void f() { int a = 1; (void)a; } };")
+
+
+@pytest.mark.skipif(
+    not any(map(shutil.which, ("c++", "g++", "clang++"))), reason="needs a C++ compiler"
+)
+def test_where_there_is_a_compiler_there_is_a_kernel():
+    """An install goes on without a kernel that fails to compile, and tests of it are skipped."""
+    assert fused.missing_reason() is None

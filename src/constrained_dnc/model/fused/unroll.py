@@ -21,7 +21,7 @@ try:
     import constrained_dnc.model.fused._kernel as _kernel  # noqa: PLR0402 (absent or broken?)
 except ModuleNotFoundError:
     _why_missing = (
-        "the kernel was not compiled at installation, because there was no C++17 compiler"
+        "the kernel was not compiled when the package was installed, as without a C++17 compiler"
     )
 except ImportError as error:
     _why_missing = f"the compiled kernel cannot be loaded: {error}"
