@@ -29,7 +29,12 @@ from constrained_dnc import published
 from constrained_dnc.approaches import get_approach
 from constrained_dnc.errors import BadSetting
 from constrained_dnc.model import fused
-from constrained_dnc.model.backend import AbstractBackend, FusedBackend, PureBackend
+from constrained_dnc.model.backend import (
+    AbstractBackend,
+    FusedBackend,
+    PureBackend,
+    choose_backend,
+)
 from constrained_dnc.model.build import build_dnc
 from constrained_dnc.model.config import ModelConfig
 from constrained_dnc.model.memory import interface_size
@@ -207,9 +212,8 @@ def _seconds(run: Callable[[], Any]) -> float:
 
 def fastest_backend(load: Load, threads: int) -> AbstractBackend:
     """`fused` where it was built, else `pure`."""
-    if fused.missing_reason() is None:
-        return FusedBackend("squared error", None, load.memory_size, threads)
-    return PureBackend("squared error", None, load.memory_size)
+    model, loss, size = load.model(), get_task(load.task).loss, load.memory_size
+    return choose_backend("auto", model, loss, None, memory_size=size, threads=threads)
 
 
 def forward_steps_per_second(load: Load, threads: int) -> float:

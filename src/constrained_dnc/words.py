@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias, get_args
 
-Choice: TypeAlias = Literal["auto", "fused", "pure"]
+BackendChoice: TypeAlias = Literal["auto", "fused", "pure"]
 """What computes: C++ where possible, C++, or JAX."""
-CHOICES: tuple[str, ...] = get_args(Choice)
+BACKEND_CHOICES: tuple[str, ...] = get_args(BackendChoice)
 
 Loss: TypeAlias = Literal["squared error", "cross-entropy"]
 """What a task minimises."""

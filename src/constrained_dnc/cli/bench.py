@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from typing import Any
 
 from constrained_dnc.cli.parsing import parse
 from constrained_dnc.errors import BadSetting, require_integer
+from constrained_dnc.files import write_atomically
 
 
 @dataclass(frozen=True)
@@ -156,7 +158,9 @@ def draw(result: dict[str, Any], path: Path) -> None:
         axis.minorticks_off()
         axis.set_xlabel(name)
         axis.set_title("fused, one core, fastest run, ms", fontsize=9)
-    figure.savefig(path, dpi=110)
+    file = io.BytesIO()
+    figure.savefig(file, format=path.suffix[1:] or "png", dpi=110)
+    write_atomically(path, file.getvalue())
 
 
 def _as_list(axes: Any) -> list[Any]:

@@ -25,7 +25,7 @@ from constrained_dnc.config import (
 from constrained_dnc.errors import BadSetting, RunProblem
 from constrained_dnc.model.config import GROWING, ModelConfig, read_memory_size
 from constrained_dnc.tasks.registry import get_task
-from constrained_dnc.words import PAPERS_RULE, Choice, Rule
+from constrained_dnc.words import PAPERS_RULE, BackendChoice, Rule
 
 DIVERGED = 3
 _PRESETS = "Which defaults, and how long they take on one core: "
@@ -49,7 +49,7 @@ class _Train:
     """Fixes the first parameters and every batch."""
     run_dir: Path | None = None
     """The run directory; by default runs/TASK-APPROACH-SEED."""
-    backend: Choice = "auto"
+    backend: BackendChoice = "auto"
     """What computes: C++ where possible (auto), C++ (fused) or JAX (pure)."""
     threads: int | None = None
     """Threads of the fused backend; by default all cores."""
@@ -121,14 +121,13 @@ def _approach_named(word: str) -> Approach:
 
 def _has_ended(config: Config, folder: Path) -> bool:
     """Whether a run is as long as asked for, or has diverged."""
-    from constrained_dnc.training.run import open_run  # noqa: PLC0415
+    from constrained_dnc.training.run import ENDED, open_run  # noqa: PLC0415
 
     try:
         status = open_run(folder).status
     except (BadSetting, RunProblem):
         return False
-    has_ended = status.state in ("finished", "diverged")
-    return has_ended and status.iterations >= config.training.iterations
+    return status.state in ENDED and status.iterations >= config.training.iterations
 
 
 @dataclass(frozen=True)
@@ -145,7 +144,7 @@ class _Evaluate:
     selection: Rule | None = None
     """Parameters selected by the loss on unseen (default) or seen lengths, or by the score (default
     for a pretrained model)."""
-    backend: Choice = "auto"
+    backend: BackendChoice = "auto"
     """What computes: C++ where possible (auto), C++ (fused) or JAX (pure)."""
     threads: int | None = None
     """Threads of the fused backend; by default all cores."""
@@ -220,18 +219,20 @@ class _Frontier:
 def frontier(arguments: list[str]) -> int:
     """Map a run's score over input length and memory size: a heat map and a Parquet file."""
     asked = parse(_Frontier, arguments, "cdnc frontier", frontier.__doc__)
-    from constrained_dnc.evaluation import frontier as of  # noqa: PLC0415 - slow to import
+    from constrained_dnc.evaluation import frontier as mapping  # noqa: PLC0415 - slow to import
     from constrained_dnc.training.run import load_run  # noqa: PLC0415
 
     run = load_run(asked.run, trust_code=asked.trust_code)
-    lengths = of.default_lengths(run) if asked.lengths is None else parse_lengths(asked.lengths)
+    lengths = (
+        mapping.default_lengths(run) if asked.lengths is None else parse_lengths(asked.lengths)
+    )
     memory_sizes = (
-        of.default_memory_sizes(run)
+        mapping.default_memory_sizes(run)
         if asked.memory_size is None
         else parse_memory_sizes(asked.memory_size)
     )
     with Ticker("evaluated") as ticker:
-        table = of.map_frontier(
+        table = mapping.map_frontier(
             run,
             lengths,
             memory_sizes,
@@ -240,7 +241,7 @@ def frontier(arguments: list[str]) -> int:
                 100 * done / total, 100.0, f"{planned.memory_size} slots, length {planned.length}"
             ),
         )
-    print(f"frontier: {of.draw_frontier(run, table)}")
+    print(f"frontier: {mapping.draw_frontier(run, table)}")
     return 0
 
 
@@ -259,7 +260,7 @@ class _Predict:
     selection: Rule | None = None
     """Parameters selected by the loss on unseen (default) or seen lengths, or by the score (default
     for a pretrained model)."""
-    backend: Choice = "auto"
+    backend: BackendChoice = "auto"
     """What computes: C++ where possible (auto), C++ (fused) or JAX (pure)."""
     json: bool = False
     """Print problems and answers as one JSON list."""

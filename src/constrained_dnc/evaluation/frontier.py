@@ -99,7 +99,7 @@ def draw_frontier(run: Run, table: pa.Table) -> Path:
     )
     for row, column in zip(*np.nonzero(scores >= THRESHOLD), strict=True):
         axes.plot(column, row, marker="o", markersize=3, color="black")
-    figure.colorbar(image, label=f"{run.task.score_kind}, % (dots: at least 95)")
+    figure.colorbar(image, label=f"{run.task.score_kind}, % (dots: at least {100 * THRESHOLD:.0f})")
     path = run.products / FRONTIER_PICTURE
     picture = io.BytesIO()
     figure.savefig(picture, dpi=120)

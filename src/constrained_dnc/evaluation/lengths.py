@@ -27,7 +27,7 @@ from constrained_dnc.tasks.task import AbstractTask, Answer, Problem
 from constrained_dnc.training.disk import evaluation_file
 from constrained_dnc.training.run import Run, Selected, Status, backend_for, load_run
 from constrained_dnc.training.streams import evaluation_batch
-from constrained_dnc.words import Choice, Rule
+from constrained_dnc.words import BackendChoice, Rule
 
 LOWEST_SCORE = 0.5
 """Below it, a growing memory is not measured at longer inputs than that."""
@@ -50,7 +50,7 @@ def evaluate(
     memory_sizes: Sequence[MemorySize] | None = None,
     batches: int | None = None,
     selection: Rule | None = None,
-    backend: Choice = "auto",
+    backend: BackendChoice = "auto",
     threads: int | None = None,
     progress: Callable[[float, float, Planned], None] | None = None,
     store: bool = True,
@@ -97,7 +97,7 @@ def predict(
     *,
     memory_size: MemorySize | None = None,
     selection: Rule | None = None,
-    backend: Choice = "auto",
+    backend: BackendChoice = "auto",
 ) -> Answer:
     """The answer of a run's model to a problem, or the list of its answers to several.
 
@@ -133,7 +133,7 @@ def _alike(task: AbstractTask, problems: Sequence[Problem]) -> Iterator[list[int
 
 
 def evaluation_backend(
-    run: Run, model: DNC, backend: Choice, threads: int | None
+    run: Run, model: DNC, backend: BackendChoice, threads: int | None
 ) -> AbstractBackend:
     """The backend for a trained model; it need not be that of training."""
     if threads is not None:

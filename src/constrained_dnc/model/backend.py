@@ -26,7 +26,7 @@ from constrained_dnc.model.dnc import DNC, Unrolled
 from constrained_dnc.model.growing import Growing
 from constrained_dnc.model.losses import Answered, LossKind, task_loss, total_loss
 from constrained_dnc.shapes import AnyArray, Array, Float
-from constrained_dnc.words import CHOICES
+from constrained_dnc.words import BACKEND_CHOICES
 
 
 class AbstractBackend(abc.ABC):
@@ -173,8 +173,8 @@ def choose_backend(
 
     `threads` is for `fused`; by default it takes all cores this process may use.
     """
-    if choice not in CHOICES:
-        raise BadSetting("backend", choice, one_of(CHOICES))
+    if choice not in BACKEND_CHOICES:
+        raise BadSetting("backend", choice, one_of(BACKEND_CHOICES))
     obstacle = _obstacle(model)
     if choice == "pure" or (choice == "auto" and obstacle is not None):
         reason = "as asked for" if choice == "pure" else obstacle

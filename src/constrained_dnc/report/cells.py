@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from math import isnan
 from pathlib import Path
 
-from constrained_dnc.files import write_atomically
+from constrained_dnc.files import make_folder, write_atomically
 from constrained_dnc.report.wording import DASH, MINUS, Number, rounded, signed
 
 LATEX = {letter: "\\" + letter for letter in "&%$#_{}"} | {
@@ -47,7 +47,7 @@ class Table:
 
 def write_tables(tables: Iterable[Table], directory: Path) -> None:
     """Each table as CSV (plain numbers) and LaTeX."""
-    directory.mkdir(parents=True, exist_ok=True)
+    make_folder(directory)
     for table in tables:
         write_atomically(directory / f"{table.name}.csv", to_csv(table).encode())
         write_atomically(directory / f"{table.name}.tex", to_latex(table).encode())

@@ -34,7 +34,7 @@ from constrained_dnc.colours import (
     SKY,
     VERMILION,
 )
-from constrained_dnc.files import write_atomically
+from constrained_dnc.files import make_folder, write_atomically
 from constrained_dnc.published import THRESHOLD
 from constrained_dnc.report.wording import label, rounded, span
 from constrained_dnc.study import Curves
@@ -125,7 +125,7 @@ def darken(figure: Figure) -> None:
 
 def save(figure: Figure, directory: Path, name: str) -> bytes:
     """As PNG and SVG files; returns the PNG for the page."""
-    directory.mkdir(parents=True, exist_ok=True)
+    make_folder(directory)
     for ending, metadata in (("svg", {"Date": None}), ("png", {})):
         file = io.BytesIO()
         figure.savefig(file, format=ending, dpi=DPI, metadata=metadata)

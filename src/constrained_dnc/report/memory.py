@@ -27,7 +27,7 @@ from constrained_dnc.report.drawing import (
 from constrained_dnc.report.findings import Findings, Key
 from constrained_dnc.report.lengths import has_intervals, longest_cell
 from constrained_dnc.report.wording import file_name, label, listed, over_trials, rounded
-from constrained_dnc.words import MEMORIES, Memory, memory_names
+from constrained_dnc.words import EXTENSION, MEMORIES, Memory, memory_names
 
 NOTICEABLE = 0.05
 """A score at training lengths that falls by more is harm, whatever the maximum length is."""
@@ -144,7 +144,7 @@ def drawings(findings: Findings) -> list[Drawing]:
 def _counts(findings: Findings, task: str) -> list[int]:
     """The numbers of trials behind the lines of a figure."""
     names = _enlarged_approaches(findings, task)
-    found = [of.curves.get((task, name)) for of in findings.memories.values() for name in names]
+    found = [each.curves.get((task, name)) for each in findings.memories.values() for name in names]
     return [curve.trials for curve in found if curve is not None]
 
 
@@ -202,14 +202,14 @@ def _sentence(findings: Findings, task: str) -> str:
         ("extended", f"{size / trained:g} times the slots", 0),
         ("growing", "a growing memory", 1),
     ):
-        found = {name: effect_here(findings, kind, (of, name)) for of, name in keys}
+        found = {name: effect_here(findings, kind, (each, name)) for each, name in keys}
         if any(found.values()):
             told.append(f"here {subject} {_clauses(found, number)}")
     if not told:
         told.append("a larger memory was not tried here")
     paper = {name: effect_in_paper((task, name)) for name in published.APPROACHES}
     if any(paper.values()):
-        told.append(f"in the paper 10 times the slots {_clauses(paper, 0)}")
+        told.append(f"in the paper {EXTENSION} times the slots {_clauses(paper, 0)}")
     return f"{task}: {'; '.join(told)}."
 
 

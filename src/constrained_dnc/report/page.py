@@ -18,7 +18,7 @@ from constrained_dnc.published import THRESHOLD
 from constrained_dnc.report import (
     charts,
     figures,
-    growth,
+    longer_training,
     memory,
     selection,
     summary,
@@ -88,18 +88,18 @@ def collect(study: Study) -> Contents:
     """Every table and figure a study has something to show in."""
     rules = [find(study, rule) for rule in study.selections] or [find(study)]
     main, others = rules[0], rules[1:]
-    stages = growth.evaluations(main)
+    stages = longer_training.evaluations(main)
     is_enlarged = memory.was_enlarged(main)
     of_main: dict[str, list[Table]] = {
         "tables": tables.all_tables(main),
         "memory": [memory.lengths_by_memory(main)] if is_enlarged else [],
-        "growth": [growth.lengths_by_iterations(main, stages)] if stages else [],
+        "growth": [longer_training.lengths_by_iterations(main, stages)] if stages else [],
     }
     drawings = _captioned(
         {
             "figures": figures.all_drawings(main),
             "memory": memory.drawings(main),
-            "growth": growth.drawings(main, stages),
+            "growth": longer_training.drawings(main, stages),
         },
         main.selection,
     )
@@ -109,8 +109,8 @@ def collect(study: Study) -> Contents:
         {
             **_captioned(of_main, main.selection),
             "rules": [selection.comparison(rules)] if others else [],
-            "runs": [growth.runs(study)] if study.runs else [],
-            **{of.selection: _by_other_rules(tables.all_tables, [of]) for of in others},
+            "runs": [longer_training.runs(study)] if study.runs else [],
+            **{each.selection: _by_other_rules(tables.all_tables, [each]) for each in others},
         },
         {
             **drawings,
@@ -123,7 +123,9 @@ def _by_other_rules(
     made: Callable[[Findings], Iterable[Shown]], others: Sequence[Findings]
 ) -> list[Shown]:
     """What is made of each of the other rules, named by it."""
-    return [selection.by_other_rule(of, found.selection) for found in others for of in made(found)]
+    return [
+        selection.by_other_rule(each, found.selection) for found in others for each in made(found)
+    ]
 
 
 def _captioned(sections: Mapping[str, list[Shown]], rule: str) -> dict[str, list[Shown]]:
@@ -148,12 +150,12 @@ def compose(contents: Contents, images: Mapping[str, Sequence[Image]]) -> str:
         "verdict_summary": _verdict_summary(verdicts),
         "verdicts": _by_topic(verdicts),
         "other_verdicts": _other_verdicts(rules[1:]),
-        "rules": [selection.sentence(of.selection, study) for of in rules] if has_rules else [],
-        "rule_names": [of.selection for of in rules],
+        "rules": [selection.sentence(each.selection, study) for each in rules] if has_rules else [],
+        "rule_names": [each.selection for each in rules],
         "disagreement": rounded(100 * selection.DISAGREEMENT, 0),
         "disagreements": selection.disagreements(rules),
         "num_runs": len(study.runs),
-        "other_tables": [(of.selection, contents.tables[of.selection]) for of in rules[1:]],
+        "other_tables": [(each.selection, contents.tables[each.selection]) for each in rules[1:]],
         "spread": charts.spread(rules),
         "trained": "" if trained is None else span(trained),
         "threshold": rounded(100 * THRESHOLD, 0),
@@ -205,7 +207,7 @@ def _environment() -> Environment:
 def _draw_all(contents: Contents, directory: Path, tell: ReportProgress) -> dict[str, list[Image]]:
     total = sum(map(len, contents.drawings.values()))
     images: dict[str, list[Image]] = {section: [] for section in contents.drawings}
-    wanted = [(section, of) for section, found in contents.drawings.items() for of in found]
+    wanted = [(section, each) for section, found in contents.drawings.items() for each in found]
     for done, (section, drawing) in enumerate(wanted, start=1):
         images[section].append(_image(drawing, directory))
         tell("figures", done, total)

@@ -130,7 +130,7 @@ def _selection(study: Study) -> str:
 def runs_to_look_at(findings: Findings) -> list[tuple[str, list[str]]]:
     """Headings and sentences about what failed, diverged, skipped updates or is missing."""
     study = findings.study
-    diverged = [run for run in study.runs.values() if run.status != "finished"]
+    diverged = [run for run in study.runs.values() if run.status == "diverged"]
     skipped = [run for run in study.runs.values() if run.skipped_updates]
     return [
         (
@@ -207,9 +207,9 @@ def terminal_table(study: Path | Findings) -> Group:
 def unlearned(findings: Findings) -> list[str]:
     """A sentence on those that do not solve their training lengths, if there are any."""
     found = [
-        f"{printable(', '.join(key))} ({rounded(100 * of.training_score, 0)} %)"
-        for key, of in findings.plain.longest.items()
-        if of.training_score < published.THRESHOLD
+        f"{printable(', '.join(key))} ({rounded(100 * each.training_score, 0)} %)"
+        for key, each in findings.plain.longest.items()
+        if each.training_score < published.THRESHOLD
     ]
     least = rounded(100 * published.THRESHOLD, 0)
     return [f"Below {least} % at training lengths: {listed(found)}."] if found else []

@@ -192,7 +192,7 @@ def pair_test_table(
         "pairwise_p_extended_memory" if extended else "pairwise_p",
         "Tests with extended memory" if extended else "Tests",
         "Two-sided Mann-Whitney U tests of the average scores; p adjusted by Benjamini-Hochberg "
-        "over the whole table. Bold: p of at most 0.05.",
+        f"over the whole table. Bold: p of at most {statistics.SIGNIFICANCE}.",
         tuple(tasks),
         tuple(rows),
         tuple(records),
@@ -230,7 +230,8 @@ def correlation_table(results: Sequence[statistics.Correlation]) -> Table:
         "Curvature and score",
         "Kendall's τ between the curvature of the state's path and the average score, over all "
         f"instances of {listed(published.STATEFUL)}, as in the paper; p by normal approximation, "
-        "adjusted by Benjamini-Hochberg over the tasks. Bold: p of at most 0.05.",
+        "adjusted by Benjamini-Hochberg over the tasks. Bold: p of at most "
+        f"{statistics.SIGNIFICANCE}.",
         ("τ", "p"),
         tuple(rows),
         tuple(records),

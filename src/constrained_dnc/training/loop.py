@@ -38,14 +38,14 @@ from constrained_dnc.training.run import (
 )
 from constrained_dnc.training.stopping import Stop, postponed_signals
 from constrained_dnc.training.streams import Drawn, draw, entropy_batch
-from constrained_dnc.words import PAPERS_RULE, Choice, Rule
+from constrained_dnc.words import PAPERS_RULE, BackendChoice, Rule
 
 
 def train(
     config: Config,
     run_dir: str | Path,
     *,
-    backend: Choice | AbstractBackend = "auto",
+    backend: BackendChoice | AbstractBackend = "auto",
     threads: int | None = None,
     observer: Observer | None = None,
 ) -> Run:

@@ -35,7 +35,7 @@ from constrained_dnc.training.run import (
     write_config,
 )
 from constrained_dnc.training.selection import new_selections
-from constrained_dnc.words import Choice
+from constrained_dnc.words import BackendChoice
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def prepare_folder(folder: Path) -> None:
 def open_training(
     config: Config,
     folder: Path,
-    backend: Choice | AbstractBackend,
+    backend: BackendChoice | AbstractBackend,
     threads: int | None,
     observer: Observer,
 ) -> Opened:
@@ -135,7 +135,7 @@ def end_of(
 
 
 def _choose(
-    backend: Choice | AbstractBackend,
+    backend: BackendChoice | AbstractBackend,
     stored: Run | None,
     config: Config,
     model: DNC,
@@ -157,13 +157,13 @@ def _lengthen(stored: Run, config: Config, progress: Progress, observer: Observe
         return stored.config
     if config != stored.config:
         replace_config(stored.folder, config)
-        before, now = (of.training.iterations for of in (stored.config, config))
+        before, now = (each.training.iterations for each in (stored.config, config))
         observer.say(f"longer than before: {before} iterations, now {now}")
     return config
 
 
 def _refuse_changes(
-    stored: Run, config: Config, backend: Choice | AbstractBackend, threads: int | None
+    stored: Run, config: Config, backend: BackendChoice | AbstractBackend, threads: int | None
 ) -> None:
     """A run resumes as it began or not at all: anything else could not be repeated.
 

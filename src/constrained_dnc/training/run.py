@@ -55,7 +55,8 @@ from constrained_dnc.words import PAPERS_RULE, RULES, Rule
 PACKAGES = ("constrained-dnc", "jax", "jaxlib", "equinox", "optax", "numpy", "scipy")
 
 State = Literal["training", "finished", "stopped", "diverged", "failed", "interrupted"]
-ENDED = ("finished", "stopped", "diverged")
+ENDED = ("finished", "diverged")
+"""States of a run that has nothing left to train."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,7 @@ class Run:
         iteration, skipped = about["iteration"], about["skipped_updates"]
         if status.state == "failed":  # it may have come further than its checkpoint
             return status
-        if status.state in ENDED and status.iteration != iteration:
+        if status.state in (*ENDED, "stopped") and status.iteration != iteration:
             raise RunProblem(
                 f"{self.folder / STATUS} is of iteration {status.iteration}, the newest whole "
                 f"checkpoint of iteration {iteration}; `cdnc train` with the same settings "

@@ -77,7 +77,8 @@ def lengths_by_iterations(findings: Findings, stages: Mapping[int, Evaluation]) 
             if not any(found):
                 continue
             cells = [
-                Cell(DASH) if of is None else Cell(str(of.length), note=note(of)) for of in found
+                Cell(DASH) if each is None else Cell(str(each.length), note=note(each))
+                for each in found
             ]
             rows.append((f"{task}, {thousands(at)}", tuple(cells)))
             records += [
@@ -85,12 +86,12 @@ def lengths_by_iterations(findings: Findings, stages: Mapping[int, Evaluation]) 
                     "task": task,
                     "iterations": at,
                     "approach": name,
-                    "max_length": of.length,
-                    "training_score": of.training_score,
-                    "trials": of.trials,
+                    "max_length": each.length,
+                    "training_score": each.training_score,
+                    "trials": each.trials,
                 }
-                for name, of in zip(findings.approaches, found, strict=True)
-                if of is not None
+                for name, each in zip(findings.approaches, found, strict=True)
+                if each is not None
             ]
     return Table(
         "max_length_by_iterations",
@@ -128,12 +129,14 @@ def length_against_iterations(findings: Findings, stages: Mapping[int, Evaluatio
     for panel, task in zip(panels, tasks, strict=True):
         for name in names:
             key, shade = (task, name), colour(name)
-            found = {at: of.longest[key] for at, of in stages.items() if key in of.longest}
+            found = {at: each.longest[key] for at, each in stages.items() if key in each.longest}
             if found:
                 at = list(found)
-                ends = np.array([of.interval or (of.length, of.length) for of in found.values()])
+                ends = np.array(
+                    [each.interval or (each.length, each.length) for each in found.values()]
+                )
                 panel.fill_between(at, ends[:, 0], ends[:, 1], color=shade, alpha=0.15, lw=0)
-                lengths = [of.length for of in found.values()]
+                lengths = [each.length for each in found.values()]
                 panel.plot(at, lengths, color=shade, ls=dash(name), marker="o", ms=3.5, lw=1.6)
         panel.set_title(label(task), loc="left")
         panel.set_ylim(bottom=0)

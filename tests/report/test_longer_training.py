@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from constrained_dnc.report import growth
+from constrained_dnc.report import longer_training
 from constrained_dnc.report.drawing import style
 from constrained_dnc.report.findings import find
 from constrained_dnc.report.verdicts import judge_all
@@ -35,20 +35,20 @@ def test_the_newest_of_every_run_counts(tmp_path: Path) -> None:
 
 def test_lengths_at_every_stage(tmp_path: Path) -> None:
     findings = find(read_study(grown(tmp_path)))
-    stages = growth.evaluations(findings)
+    stages = longer_training.evaluations(findings)
     assert list(stages) == [100, 300]
-    table = growth.lengths_by_iterations(findings, stages)
+    table = longer_training.lengths_by_iterations(findings, stages)
     found = {(r["iterations"], r["approach"]): r["max_length"] for r in table.records}
     # The median of trials that end at 20 and at 30 is 0.5 in between.
     assert found == {(100, "reg"): 20, (300, "reg"): 40, (300, "stateful-baseline"): 25}
     with style():
-        panel = growth.length_against_iterations(findings, stages).axes[0]
+        panel = longer_training.length_against_iterations(findings, stages).axes[0]
     drawn = [np.asarray(line.get_xydata()).tolist() for line in panel.lines]
     assert drawn == [[[300, 25]], [[100, 20], [300, 40]]]
 
 
 def test_every_run_says_how_long_it_was_trained(tmp_path: Path) -> None:
-    table = growth.runs(read_study(grown(tmp_path)))
+    table = longer_training.runs(read_study(grown(tmp_path)))
     told = {label: [cell.ours for cell in cells] for label, cells in table.rows}
     assert told == {
         "sort, reg, trial 0": ["300", "finished", "0", "290"],
@@ -60,5 +60,5 @@ def test_every_run_says_how_long_it_was_trained(tmp_path: Path) -> None:
 def test_a_study_that_never_grew_has_no_stages(tmp_path: Path) -> None:
     request = Request(("sort",), ("reg",), trials=2, analysis=False, extended=False)
     study = read_study(write_study(tmp_path, request))
-    assert growth.stages(study) == ()
-    assert growth.drawings(find(study), {}) == []
+    assert longer_training.stages(study) == ()
+    assert longer_training.drawings(find(study), {}) == []
