@@ -160,8 +160,9 @@ def test_bad_settings_are_refused(wrong, setting):
 
 def test_every_approach_grows():
     for name in APPROACHES:
-        outputs = model_of(name).unroll(inputs_of(4, batch=1), Growing(5, 5.0)).outputs
-        assert np.isfinite(outputs).all()
+        run = model_of(name).unroll(inputs_of(4, batch=1), Growing(5, 5.0))
+        assert run.state.memory.slots[0] > 5
+        assert np.isfinite(run.outputs).all()
 
 
 compiled = pytest.mark.skipif(fused.missing_reason() is not None, reason="needs the kernel")
