@@ -27,9 +27,11 @@ demo: setup
 bench: setup
 	$(BIN)/cdnc bench
 
-# The documentation site, from the pages and the docstrings; warnings are errors.
+# The documentation site, from the pages and the docstrings; warnings are errors. Its tests run here,
+# where Sphinx is.
 docs: $(VENV)/docs-ready
 	$(BIN)/python scripts/build_docs.py
+	SITE=build/docs/site $(BIN)/pytest -m '' tests/test_site.py
 
 $(VENV)/docs-ready: $(READY) requirements-docs.lock
 	$(BIN)/python -m pip install --quiet -r requirements-docs.lock
