@@ -186,6 +186,17 @@ def test_pipes_and_devices_are_not_read(tmp_path):
                 read(tmp_path / name)
 
 
+def test_pipes_and_devices_are_not_replaced(tmp_path):
+    pipe, link = tmp_path / "pipe", tmp_path / "link"
+    os.mkfifo(pipe)
+    link.symlink_to(pipe)
+    for path in (pipe, link):
+        with pytest.raises(RunProblem, match=f"{path.name} cannot be written: it is not a regular"):
+            write_atomically(path, b"x")
+    assert pipe.is_fifo()
+    assert sorted(tmp_path.iterdir()) == [link, pipe]
+
+
 def test_what_a_dead_writer_left_is_removed(tmp_path):
     left = tmp_path / ".f.12345678.unfinished"
     left.write_bytes(b"half")

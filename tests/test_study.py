@@ -9,7 +9,7 @@ import pytest
 
 from constrained_dnc.errors import BadSetting, RunProblem
 from constrained_dnc.study import query, read_study, write_results
-from constrained_dnc.study.disk import results_table
+from constrained_dnc.study.disk import results_table, set_damaged_aside
 from synthetic import Request, row, write_study
 
 REQUEST = {"tasks": ["sort"], "approaches": ["reg"], "trials": 2, "memory_size": 50}
@@ -184,6 +184,35 @@ def test_a_share_beyond_all_or_below_none_gets_one_sentence(
     write_results(directory, "a", [row("sort", "reg", 0, 2, 1.0) | {name: value}])
     with pytest.raises(RunProblem, match=rf"a\.parquet cannot be read: {name} is .* from 0 to 1"):
         read_study(directory).curves()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"curvature": np.zeros(0)},
+        {"curvature": np.array(1e300)},
+        {"explained_variance": np.array("most")},
+        {"states": np.array(1.0)},
+        {"states": np.full((4, 2, 3), np.nan)},
+        {"encoding_steps": np.array(-1)},
+        {"encoding_steps": np.array(99)},
+        {"read_mode_decoding": np.zeros(3, np.int64)},
+    ],
+)
+def test_an_analysis_of_another_form_is_told_and_made_again(
+    tmp_path: Path, wrong: dict[str, np.ndarray]
+) -> None:
+    request = Request(tasks=("sort",), approaches=("reg",), trials=1, samples=2, extended=False)
+    path = write_study(tmp_path, request)
+    file = path / "analysis" / "sort-reg-0.npz"
+    with np.load(file) as stored:
+        np.savez(file, allow_pickle=False, **{**stored, **wrong})
+    study, (name,) = read_study(path), wrong
+    assert study.analysis("sort-reg-0", "states", "curvature") == {}
+    assert any(f"{file} cannot be read: {name} is " in sentence for sentence in study.missing())
+    (sentence,) = set_damaged_aside(path)
+    assert f"{name} is " in sentence
+    assert not file.exists()
 
 
 def test_a_directory_without_study_json_is_no_study(tmp_path: Path) -> None:

@@ -118,6 +118,6 @@ USED_SLOTS = tuple(name for name, approach in APPROACHES.items() if approach.loo
 
 def get_approach(name: str) -> Approach:
     """The approach of that name."""
-    if name not in APPROACHES:
+    if not isinstance(name, str) or name not in APPROACHES:
         raise BadSetting("approach", name, one_of(APPROACHES, name))
     return APPROACHES[name]

@@ -56,9 +56,12 @@ def make_folder(folder: Path, setting: str | None = None) -> None:
 def write_atomically(path: Path, content: bytes) -> None:
     """Write all of a file or nothing: the old file stays until the new one is on the disk.
 
-    Until then it has a name that no other process uses, and no link is followed.
+    Until then it has a name that no other process uses, and no link is followed. A device or a
+    pipe is not replaced.
     """
     try:
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            raise OSError(errno.EINVAL, "it is not a regular file")
         with _new_file(path) as file:
             unfinished = Path(file.name)
             try:

@@ -61,8 +61,14 @@ def sources(setting: str, names: Iterable[str]) -> dict[str, bytes]:
 
 
 def fingerprints(setting: str, names: Iterable[str]) -> dict[str, str]:
-    """The SHA-256 of every file among these import paths."""
+    """The SHA-256 of every file and module among these import paths; modules are imported."""
+    names = list(names)
     texts = sources(setting, names)
+    for name in names:
+        place = name.rpartition(":")[0]
+        if place and not place.endswith(".py"):
+            file = inspect.getsourcefile(_load_module(setting, name, place))
+            texts |= {place: Path(file).read_bytes()} if file else {}
     return {path: hashlib.sha256(text).hexdigest() for path, text in texts.items()}
 
 

@@ -21,6 +21,15 @@ def run(tmp_path_factory):
     return train(tiny_config(), tmp_path_factory.mktemp("runs") / "copy", threads=1)
 
 
+def test_arrays_are_lists_too_and_what_is_no_list_is_refused(run):
+    asked = {"lengths": np.arange(2, 4), "memory_sizes": np.array([4, 9]), "store": False}
+    found = [(row["memory_size"], row["length"]) for row in evaluate(run, **asked).to_pylist()]
+    assert found == [(4, 2), (4, 3), (9, 2), (9, 3)]
+    for name, wrong in (("lengths", []), ("memory_sizes", []), ("memory_sizes", "growing")):
+        with pytest.raises(BadSetting, match=f"{name} is .*accepted: a list of at least one"):
+            evaluate(run, **{name: wrong}, store=False)
+
+
 def test_scores_are_those_of_the_predictions(run):
     """Accuracy by hand: the share of right numerals in what `predict` answers."""
     table = evaluate(run, lengths=[2, 3], memory_sizes=[4, 9], batches=1).to_pylist()

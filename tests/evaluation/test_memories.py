@@ -3,6 +3,7 @@
 import json
 import shutil
 
+import equinox as eqx
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
@@ -15,12 +16,14 @@ from constrained_dnc.evaluation.frontier import score_grid
 from constrained_dnc.evaluation.lengths import evaluate, evaluated, predict
 from constrained_dnc.evaluation.memories import (
     free_capacity_of,
+    least_free_capacity,
     memory_for,
     memory_sizes,
     size_in,
     source_of,
 )
 from constrained_dnc.model import fused
+from constrained_dnc.model.backend import choose_backend
 from constrained_dnc.model.growing import Growing
 from constrained_dnc.training.loop import train
 from constrained_dnc.training.streams import evaluation_batch
@@ -106,6 +109,16 @@ def test_rounding_does_not_make_the_memory_grow_at_training_lengths(run, simd):
     np.testing.assert_array_equal(grown.slots, 4)
     tighter = Growing(4, min(4.0, memory.free_capacity + 0.0011))
     assert fused.FusedUnroll(simd=simd).forward(model, batch.inputs, tighter).slots.max() == 5
+
+
+def test_a_model_that_computes_nan_has_no_free_capacity(run):
+    model = eqx.tree_at(lambda dnc: dnc.interface_bias, run.model, replace_fn=lambda x: x * np.nan)
+    batch = run.task.sample(0, 2, 3)
+    assert least_free_capacity(model, batch) == 0
+    backend = choose_backend(
+        "auto", model, run.task.loss, None, memory_size=run.config.model.memory_size
+    )
+    assert backend.forward(model, batch.inputs, Growing(4, 0.0)).outputs.shape[1] == 2
 
 
 def test_rows_of_a_growing_memory(run):

@@ -144,6 +144,19 @@ def test_an_edited_file_is_noticed(folder, trained, caplog):
     assert told == [f"{path} changed since {folder} began: scores may not mean the same"] * 2
 
 
+def test_an_edited_module_is_told_of(tmp_path, monkeypatch, caplog):
+    text = "from constrained_dnc.tasks.copy import Copy\n\n\nclass T(Copy):\n    name = 'mine'\n"
+    path = tmp_path / "own_module_of_a_test.py"
+    path.write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    config = replace(tiny_config(iterations=4), task=f"{path.stem}:T")
+    train(config, tmp_path / "run", threads=1)
+    path.write_text(f"{text}\n# edited\n")
+    assert main(["predict", str(tmp_path / "run"), "1 2", "--trust-code"]) == 0
+    assert f"{path.stem} changed since" in caplog.text
+    sys.modules.pop(path.stem)
+
+
 def test_a_missing_file_costs_one_sentence(folder, trained, capsys):
     (trained / "t.py").unlink()
     assert main(["predict", str(folder), "1 2", "--trust-code"]) == 2

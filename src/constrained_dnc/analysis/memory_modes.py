@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-BINS = 20
+from constrained_dnc.study.disk import BINS
+
 CONTENT = 2  # order of the read modes: backward, forward, content
 
 

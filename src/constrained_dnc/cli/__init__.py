@@ -7,6 +7,7 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 import constrained_dnc
 from constrained_dnc.errors import BadSetting, RunProblem, did_you_mean, first_line, printable
@@ -76,7 +77,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _tell(problem: object, code: int) -> int:
     if sys.stderr is not None:
-        print(printable(f"cdnc: {problem}"), file=sys.stderr)
+        with suppress(OSError):  # a full standard error; the exit code still tells
+            print(printable(f"cdnc: {problem}"), file=sys.stderr, flush=True)
     return code
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from datetime import timedelta
 from types import TracebackType
 
@@ -24,8 +25,9 @@ def screen(*, error: bool = False) -> Console:
 
 
 def tell(sentence: str) -> None:
-    """Say what is being done, beside the result of a command."""
-    print(sentence, file=sys.stderr, flush=True)
+    """Say what is being done, beside the result of a command, which does not depend on it."""
+    with suppress(OSError):  # a full standard error
+        print(sentence, file=sys.stderr, flush=True)
 
 
 class Ticker(Observer):

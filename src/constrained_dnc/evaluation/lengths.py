@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 import pyarrow as pa
 
 from constrained_dnc.config import parse_lengths
 from constrained_dnc.cores import MAX_THREADS
-from constrained_dnc.errors import RunProblem, require_integer
+from constrained_dnc.errors import BadSetting, RunProblem, require_integer
 from constrained_dnc.evaluation.memories import memory_for, size_in, source_of
 from constrained_dnc.evaluation.scores import MeanScores, mean_scores
 from constrained_dnc.files import make_folder
@@ -46,8 +46,8 @@ class Planned:
 def evaluate(
     run: Run | str | Path,
     *,
-    lengths: Sequence[int] | None = None,
-    memory_sizes: Sequence[MemorySize] | None = None,
+    lengths: Iterable[SupportsIndex] | None = None,
+    memory_sizes: Iterable[SupportsIndex | str] | None = None,
     batches: int | None = None,
     selection: Rule | None = None,
     backend: BackendChoice = "auto",
@@ -143,17 +143,19 @@ def evaluation_backend(
 
 def make_plan(
     run: Run,
-    lengths: Sequence[int] | None,
-    memory_sizes: Sequence[MemorySize] | None,
+    lengths: Iterable[SupportsIndex] | None,
+    memory_sizes: Iterable[SupportsIndex | str] | None,
     batches: int | None,
 ) -> list[Planned]:
     """The rows of a table, the memory sizes one after the other."""
     evaluation, trained = run.config.evaluation, run.config.model.memory_size
     if batches is not None:
         require_integer("batches", batches, 1)
+    lengths = _listed("lengths", lengths)
     plan = []
-    for memory_size in memory_sizes or (trained,):
-        require_memory_size(memory_size)
+    for size in _listed("memory_sizes", memory_sizes) or (trained,):
+        require_memory_size(size)
+        memory_size: MemorySize = GROWING if isinstance(size, str) else int(size)
         is_extended = memory_size != trained
         default_lengths = evaluation.extension_lengths if is_extended else evaluation.lengths
         default_batches = evaluation.extension_batches if is_extended else evaluation.batches
@@ -161,6 +163,19 @@ def make_plan(
             require_integer("length", length, 1)
             plan.append(Planned(int(length), memory_size, batches or default_batches))
     return plan
+
+
+def _listed(setting: str, given: Any) -> list[Any] | None:
+    """What was given as a list, an array or the like; None stands for what is evaluated anyway."""
+    if given is None:
+        return None
+    try:
+        values = list(given)
+    except TypeError:
+        values = []
+    if not values or isinstance(given, str):
+        raise BadSetting(setting, given, "a list of at least one, or None")
+    return values
 
 
 def _work(run: Run, planned: Planned) -> float:

@@ -91,12 +91,14 @@ def _is_capacity(about: Any, most: int) -> bool:
 def least_free_capacity(model: DNC, batch: Batch) -> float:
     """The least sum of 1 - usage over the slots, of all samples and their own steps.
 
-    Down to a thousandth, so that no rounding error of a backend looks like a full memory.
+    Down to a thousandth, so that no rounding error of a backend looks like a full memory. A model
+    that computes NaN has none, and its memory never grows.
     """
     usage = np.asarray(_usage(model, jnp.asarray(batch.inputs)), np.float64)
     free = (1 - usage).sum(axis=-1)
     steps = np.arange(len(free))[:, None] < batch.num_steps
-    return max(0.0, math.floor(1000 * free[steps].min()) / 1000)
+    least = float(free[steps].min())
+    return max(0.0, math.floor(1000 * least) / 1000) if math.isfinite(least) else 0.0
 
 
 @eqx.filter_jit

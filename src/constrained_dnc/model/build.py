@@ -33,7 +33,7 @@ def build_dnc(
     """A DNC for `approach` with fresh parameters, as wide as the task `sizes` needs it."""
     if not isinstance(approach, Approach):
         raise BadSetting("approach", approach, "an Approach, as get_approach(name) returns it")
-    if not isinstance(sizes, HasSizes):
+    if isinstance(sizes, type) or not isinstance(sizes, HasSizes):
         accepted = "a task, as get_task(name) returns it, or what has an input and an output_size"
         raise BadSetting("sizes", sizes, accepted)
     config = config or ModelConfig()

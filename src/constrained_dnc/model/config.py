@@ -49,7 +49,7 @@ class ModelConfig:
 
 def require_memory_size(value: object, most: int = MOST_SLOTS) -> None:
     """Refuse what is neither a number of slots nor the word."""
-    if value == GROWING:
+    if isinstance(value, str) and value == GROWING:
         return
     try:
         require_integer("memory_size", value, 1, most)

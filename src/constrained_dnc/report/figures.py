@@ -16,7 +16,6 @@ from matplotlib.patches import Patch
 
 from constrained_dnc import published
 from constrained_dnc.analysis.embeddings import PHASES, embedding, phases_of
-from constrained_dnc.analysis.memory_modes import BINS
 from constrained_dnc.analysis.state_space import DIMENSIONS
 from constrained_dnc.colours import PHASE_COLOURS
 from constrained_dnc.report.drawing import (
@@ -41,6 +40,7 @@ from constrained_dnc.report.wording import (
     over_trials,
     span,
 )
+from constrained_dnc.study.disk import BINS
 
 LEAST_WIDTH = 4.0
 """In inches: title and legend stand side by side above however few panels."""

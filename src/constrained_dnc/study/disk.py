@@ -245,6 +245,20 @@ def _require_own_results(path: Path) -> None:
 
 # analysis -----------------------------------------------------------------------------------------
 
+BINS = 20
+"""Of the histograms of memory modes."""
+ANALYSED = {  # by name, the kinds of dtype, the shape and the largest value that can be
+    "states": ("f", (None, None, None), 1e30),
+    "explained_variance": ("f", (), 1.001),
+    "curvature": ("f", (), 2.001),
+    "encoding_steps": ("iu", (), 2.0**31),
+    **{
+        f"{mode}_mode_{phase}": ("iu", (BINS,), 2.0**53)
+        for mode in ("write", "read")
+        for phase in ("encoding", "decoding")
+    },
+}
+
 
 def analysis_file(study: Path, run_id: str) -> Path:
     """Where the arrays of a run's analyses are."""
@@ -268,7 +282,25 @@ def read_analysis(path: Path) -> dict[str, np.ndarray]:
     run_id = str(arrays.pop("run_id", path.stem))
     if run_id != path.stem:
         raise RunProblem(f"{path} is of another run: {run_id:.60}")
+    for name, array in arrays.items():
+        if name in ANALYSED and not _is_like(array, *ANALYSED[name]):
+            raise RunProblem(f"{path} cannot be read: {name} is {array!r:.60}")
+    if not 0 <= int(arrays.get("encoding_steps", 0)) <= len(arrays.get("states", [])):
+        raise RunProblem(f"{path} cannot be read: encoding_steps is {arrays['encoding_steps']}")
     return arrays
+
+
+def _is_like(array: np.ndarray, kinds: str, shape: Sequence[int | None], most: float) -> bool:
+    """Whether an array has a kind and a shape (None: any length), and no wild value.
+
+    A single number may be NaN: nothing could be computed.
+    """
+    if array.dtype.kind not in kinds or array.ndim != len(shape):
+        return False
+    if any(size not in (None, found) for size, found in zip(shape, array.shape, strict=True)):
+        return False
+    is_absent = array.ndim == 0 and array.dtype.kind == "f" and bool(np.isnan(array))
+    return is_absent or bool((np.abs(array) <= most).all())
 
 
 def embedding_file(study: Path, digest: str) -> Path:

@@ -16,7 +16,7 @@ import numpy as np
 
 from constrained_dnc.config import Config, located
 from constrained_dnc.cores import MAX_THREADS
-from constrained_dnc.errors import RunProblem, require_integer
+from constrained_dnc.errors import BadSetting, RunProblem, one_of, require_integer
 from constrained_dnc.files import locked, remove_unfinished, write_json
 from constrained_dnc.model.backend import AbstractBackend
 from constrained_dnc.training.disk import LOCK, METRICS, STATUS
@@ -38,7 +38,7 @@ from constrained_dnc.training.run import (
 )
 from constrained_dnc.training.stopping import Stop, postponed_signals
 from constrained_dnc.training.streams import Drawn, draw, entropy_batch
-from constrained_dnc.words import PAPERS_RULE, BackendChoice, Rule
+from constrained_dnc.words import BACKEND_CHOICES, PAPERS_RULE, BackendChoice, Rule
 
 
 def train(
@@ -57,6 +57,10 @@ def train(
     """
     if threads is not None:
         require_integer("threads", threads, 1, MAX_THREADS)
+    if not isinstance(config, Config):
+        raise BadSetting("config", config, "a Config, as make_config(task, approach) returns it")
+    if isinstance(backend, str) and backend not in BACKEND_CHOICES:
+        raise BadSetting("backend", backend, one_of(BACKEND_CHOICES, backend))
     config, folder = located(config), Path(run_dir)
     observer = observer or Observer()
     prepare_folder(folder)

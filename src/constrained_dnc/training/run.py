@@ -271,7 +271,11 @@ def load_run(folder: str | Path, *, trust_code: bool = False) -> Run:
 def open_run(folder: str | Path) -> Run:
     """The same for callers who were given the run's config, and so may run the code it names."""
     folder = zoo.find(folder).folder if zoo.is_name(folder) else Path(folder)
-    if not (folder / CONFIG).is_file():
+    try:
+        is_run = (folder / CONFIG).is_file()
+    except OSError:  # too long for a name
+        is_run = False
+    if not is_run:
         raise BadSetting("run", str(folder), f"a run directory, with a {CONFIG}")
     path = folder / CONFIG
     stored = read_json(path)
@@ -282,8 +286,14 @@ def open_run(folder: str | Path) -> Run:
         raise RunProblem(f"{path} cannot be read: {error} is missing") from error
     except (BadSetting, RecursionError) as error:
         raise RunProblem(f"{path} cannot be read: {error}") from error
+    known = {"versions", "platform", "sources"} & stored.keys()
+    require_fields(path, stored, dict.fromkeys(known, _is_mapping))
     _refuse_changed_config(run, stored)
     return run
+
+
+def _is_mapping(value: Any) -> bool:
+    return isinstance(value, dict)
 
 
 def changed_sources(run: Run) -> list[str]:
