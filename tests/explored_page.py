@@ -4,13 +4,17 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from selenium import webdriver
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.wait import WebDriverWait
 
 from chromium import start_chromium
 
+PROBLEM = "3 1 4 1 0"
+SIDEWAYS = "const page = document.documentElement; return page.scrollWidth - page.clientWidth"
 PATIENCE = 180
 """Seconds that a busy machine may take for a page."""
 
@@ -87,3 +91,24 @@ def start_browser(folder: Path) -> Browser:
     where = {"behavior": "allow", "downloadPath": str(downloads)}
     driver.execute_cdp_cmd("Browser.setDownloadBehavior", where)
     return Browser(driver, downloads)
+
+
+def type_problem(browser: Browser, text: str) -> None:
+    field = browser.driver.find_element(By.ID, "problem")
+    field.clear()
+    field.send_keys(text, Keys.ENTER)
+
+
+def link(browser: Browser) -> dict[str, str]:
+    """What the address says, once it is written."""
+    browser.run("address()")
+    found = urlsplit(browser.driver.current_url).fragment
+    return dict(parse_qsl(found))
+
+
+def shown_answer(browser: Browser) -> list[list[str]]:
+    """The entries of the answers as text, one list for each model."""
+    return browser.run(
+        "return [...document.querySelectorAll('.entries')].map("
+        "list => [...list.querySelectorAll('button')].map(b => b.ariaLabel))"
+    )

@@ -69,3 +69,12 @@ def iterations_done(study: Path) -> int:
 def owners(study: Path) -> set[int]:
     """The processes that are working on runs, or worked on them last."""
     return {int(path.read_text().split()[1]) for path in study.glob("locks/*") if path.read_text()}
+
+
+def is_alive(process: int) -> bool:
+    """Whether it is there and not a zombie."""
+    try:
+        state = Path(f"/proc/{process}/stat").read_text()
+    except FileNotFoundError:
+        return False
+    return state.rpartition(")")[2].split()[0] != "Z"

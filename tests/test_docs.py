@@ -3,8 +3,8 @@
 ```python           is executed, all blocks of a page in one namespace
 ```python file=NAME is written to that file first, then executed
 ```console          lines that start with `$ ` are run; `make` targets and `pip` extras must exist
-```bash             is not run: studies of minutes to days, a cluster, a page that is served until it
-                    is stopped, and what an empty folder lacks, such as a clone or the reader's STUDY
+```bash             is not run: studies of minutes to days, a cluster, a page that is served until
+                    it is stopped, what an empty folder lacks, such as a clone or a STUDY
 """
 
 from __future__ import annotations

@@ -160,3 +160,9 @@ def test_functions_and_files_fit_a_screen_and_a_sitting(ending):
         assert text.count("\n") <= LONGEST_FILE, path
         long = {name: lines for name, lines in measure(text) if lines > LONGEST_FUNCTION}
         assert long == {}, path
+
+
+def test_files_of_tests_fit_a_sitting_too():
+    lengths = {path: path.read_text().count("\n") for path in (ROOT / "tests").rglob("*.py")}
+    assert Path(__file__) in lengths
+    assert {path: lines for path, lines in lengths.items() if lines > LONGEST_FILE} == {}

@@ -1,8 +1,7 @@
-"""The page in a real browser: what a person does, and what is then to be seen."""
+"""The page in a real browser: what is to be seen, and moves with step, slot and width."""
 
 import json
 from pathlib import Path
-from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import equinox as eqx
 import numpy as np
@@ -11,58 +10,13 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.select import Select
 
-from constrained_dnc.errors import BadSetting
 from constrained_dnc.explorer import attempt, open_model
 from constrained_dnc.explorer.figures import TOUCHED, link_at
 from constrained_dnc.explorer.page import one_file
 from constrained_dnc.files import locked, read_json, write_json
 from constrained_dnc.training.disk import LOCK, STATUS
 from constrained_dnc.training.run import write_selected
-from explored_page import Browser, start_browser
-
-PROBLEM = "3 1 4 1 0"
-SIDEWAYS = "const page = document.documentElement; return page.scrollWidth - page.clientWidth"
-
-
-def type_problem(browser: Browser, text: str) -> None:
-    field = browser.driver.find_element(By.ID, "problem")
-    field.clear()
-    field.send_keys(text, Keys.ENTER)
-
-
-def link(browser: Browser) -> dict[str, str]:
-    """What the address says, once it is written."""
-    browser.run("address()")
-    found = urlsplit(browser.driver.current_url).fragment
-    return dict(parse_qsl(found))
-
-
-def shown_answer(browser: Browser) -> list[list[str]]:
-    """The entries of the answers as text, one list for each model."""
-    return browser.run(
-        "return [...document.querySelectorAll('.entries')].map("
-        "list => [...list.querySelectorAll('button')].map(b => b.ariaLabel))"
-    )
-
-
-def test_typing_a_problem_shows_its_answer(browser, address, runs):
-    browser.requests()
-    browser.open(address)
-    type_problem(browser, PROBLEM)
-    browser.wait(f"return views[0].problem === '{PROBLEM}'")
-    browser.ready()
-    found = attempt(open_model(runs["compr+reg"]), PROBLEM)
-    words = {True: "right", False: "wrong"}
-    assert shown_answer(browser) == [
-        [
-            f"entry {place}: right {entry.right}, model {entry.given}, {words[entry.is_right]}"
-            for place, entry in enumerate(found.entries, start=1)
-        ]
-    ]
-    asked = [url for url in browser.requests() if not url.startswith("about:")]
-    assert asked
-    assert all(url.startswith(address) for url in asked)
-    assert browser.complaints() == []
+from explored_page import PROBLEM, SIDEWAYS, link, shown_answer, type_problem
 
 
 def test_the_numbers_shown_are_those_of_unroll(browser, address, runs):
@@ -255,111 +209,6 @@ def test_saving_pictures_and_numbers(browser, address, runs):
         np.testing.assert_array_equal(saved["link"], link_at(inside, 6))
 
 
-def test_wrong_text_keeps_the_last_picture(browser, address, runs):
-    browser.look(address, model=runs["compr+reg"], problem=PROBLEM, memory="9")
-    before = shown_answer(browser)
-    type_problem(browser, "3 1 nine")
-    sentence = browser.wait("return !$('error').hidden && $('error').textContent")
-    with pytest.raises(BadSetting) as refused:
-        attempt(open_model(runs["compr+reg"]), "3 1 nine")
-    assert sentence == str(refused.value)
-    assert shown_answer(browser) == before
-    assert browser.driver.find_element(By.ID, "problem").get_attribute("value") == "3 1 nine"
-    assert link(browser)["problem"] == PROBLEM  # a link names what is shown
-    browser.complaints()  # Chromium notes the refusal
-    browser.run(
-        "window.really = ask; ask = (...asked) => new Promise(resolve => { window.release ="
-        " () => { ask = really; resolve(really(...asked)); }; })"
-    )
-    type_problem(browser, "3 1")
-    browser.wait("return Boolean(window.release)")
-    busy = browser.driver.find_element(By.ID, "busy")
-    assert (busy.text, busy.get_attribute("role")) == ("computing…", "status")
-    assert browser.run("return $('error').hidden")
-    browser.run("release()")
-    browser.wait("return views[0].problem === '3 1' && $('error').hidden")
-    browser.ready()
-    assert link(browser)["problem"] == "3 1"
-    assert busy.text == ""
-
-
-def test_a_refused_memory_gives_way_to_what_is_shown(browser, address, runs):
-    browser.look(address, model=runs["compr+reg"], problem=PROBLEM, memory="9")
-    field = browser.driver.find_element(By.ID, "memory")
-    for wrong in ("0", "-3", "5000"):
-        field.clear()
-        field.send_keys(wrong, Keys.ENTER)
-        browser.wait(f"return $('error').textContent.includes('memory_size is') && '{wrong}'")
-        browser.wait("return $('memory').value === '9' && state.memory === '9'")
-        browser.run("complain(null)")
-    assert link(browser)["memory"] == "9"
-    type_problem(browser, "3 1 4")
-    browser.wait("return views[0].problem === '3 1 4' && $('error').hidden")
-    browser.ready()
-    assert browser.run("return views[0].memory_size") == 9
-    browser.complaints()
-
-
-@pytest.mark.parametrize(
-    ("wrong", "sentence"),
-    [
-        ({"problem": "1 2", "memory": "abc"}, "memory_size is 'abc'; accepted: a number of"),
-        ({"problem": "1 nine"}, "problem is '1 nine'; accepted: numerals"),
-        ({"model": "nobody", "problem": "1 2"}, "This explorer has no model nobody."),
-        ({"problem": "1 2", "slot": "9999"}, "slot is 9999; accepted: an integer from 1 to 4"),
-    ],
-)
-def test_a_link_to_what_is_refused_says_so_and_shows_something(
-    browser, address, runs, wrong, sentence
-):
-    browser.open(f"{address}#{urlencode({'model': runs['compr+reg'], **wrong})}")
-    browser.wait("return $('error').textContent")
-    assert sentence in browser.driver.find_element(By.ID, "error").text
-    shown = link(browser)
-    assert shown["model"] == runs["compr+reg"]
-    assert not {"memory", "slot"} & shown.keys()
-    browser.complaints()
-    type_problem(browser, "4 4")
-    browser.wait("return views[0].problem === '4 4' && $('error').hidden")
-
-
-def test_a_problem_that_no_address_can_hold(browser, address, runs):
-    browser.look(address, model=runs["compr+reg"], problem=PROBLEM, memory="9")
-    for count, sentence in (
-        (40_000, "length of the problem is 40000; accepted: at most 250"),
-        (60_000, "The problem has 120000 characters; accepted: at most 100000."),
-    ):
-        browser.run("$('problem').value = '1 '.repeat(arguments[0])", count)
-        browser.driver.find_element(By.CSS_SELECTOR, "#ask .primary").click()
-        browser.wait(f"return $('error').textContent.includes('{sentence[:20]}')")
-        assert sentence in browser.driver.find_element(By.ID, "error").text
-    assert link(browser)["problem"] == PROBLEM
-    browser.complaints()
-
-
-def test_numbers_that_cannot_be_saved_say_why(browser, address, runs):
-    browser.look(address, model=runs["compr+reg"], problem=PROBLEM, memory="9")
-    browser.run("views[0].problem = 'x'; document.querySelector('.answer a').click()")
-    browser.wait("return $('error').textContent.includes('problem is ')")
-    browser.run("views[0].problem = arguments[0]", PROBLEM)
-    browser.complaints()
-
-
-def test_drawing_a_problem_and_choosing_a_memory(browser, address, runs):
-    browser.look(address, model=runs["compr+reg"], problem=PROBLEM, memory="9")
-    length = browser.driver.find_element(By.ID, "length")
-    length.clear()
-    length.send_keys("4")
-    browser.driver.find_element(By.ID, "draw").click()
-    browser.wait("return views[0].length === 4")
-    browser.ready()
-    browser.driver.find_element(By.ID, "slots").send_keys(Keys.HOME, Keys.ARROW_RIGHT)
-    browser.wait("return views[0].memory_size === 4")
-    browser.ready()
-    assert browser.driver.find_element(By.ID, "memory").get_attribute("value") == "4"
-    assert "4 slots (trained with 4)" in browser.driver.find_element(By.CLASS_NAME, "answer").text
-
-
 def test_two_models_side_by_side(browser, address, runs):
     other = runs["stateless-baseline"]
     browser.look(address, model=runs["compr+reg"], problem=PROBLEM, memory="9")
@@ -380,52 +229,6 @@ def test_two_models_side_by_side(browser, address, runs):
     assert all(low < y < high for lines in drawn for line in lines for y in line)
     limits = browser.run("return views.map(({figures: {memory: {data: [map]}}}) => map.zmax)")
     assert limits[0] == limits[1]
-    assert browser.complaints() == []
-
-
-def test_a_link_opens_the_same_in_another_browser(browser, address, runs, tmp_path):
-    names = {"model": runs["compr+reg"], "compare": runs["stateless-baseline"]}
-    browser.look(address, **names, problem=PROBLEM, memory="9", step=5)
-    browser.run("setStep(8); follow(4)")
-    shared = browser.wait("return location.hash.includes('slot=4') && location.href")
-    other = start_browser(tmp_path)
-    try:
-        other.open(shared, 390)
-        expected = {**names, "problem": PROBLEM, "memory": "9", "step": 8, "slot": 4}
-        assert other.run("return state") == expected
-        assert shown_answer(other) == shown_answer(browser)
-        assert other.driver.find_element(By.ID, "problem").get_attribute("value") == PROBLEM
-        assert other.run(SIDEWAYS) == 0  # on a phone too
-        asked = {browser: "4 3 2", other: "0 1"}  # at once, each something else
-        for each, text in asked.items():
-            type_problem(each, text)
-        for each, text in asked.items():
-            each.wait(f"return views.every(view => view.problem === '{text}')")
-            each.ready()
-            right = [label.split("right ")[1][0] for label in shown_answer(each)[0]]
-            assert right == text.split()
-            assert link(each)["problem"] == text
-        assert other.complaints() == []
-    finally:
-        other.driver.quit()
-
-
-def test_a_link_in_the_same_tab_says_all_of_it(browser, address, runs):
-    both = {"model": runs["compr+reg"], "compare": runs["stateless-baseline"], "problem": PROBLEM}
-    browser.look(address, memory="9", step=5, **both)
-    browser.shown = None  # what follows changes the page behind its back
-    link = urlencode({"model": runs["compr+reg"], "problem": "3 1 4 1"})
-    browser.run("location.hash = arguments[0]", link)
-    browser.wait("return views.length === 1 && views[0].problem === '3 1 4 1'")
-    browser.ready()
-    assert browser.run("return [state.memory, state.compare, state.step]") == [
-        "",
-        "",
-        6,
-    ]  # where the answer begins
-    browser.run("location.hash = 'model=nobody&problem=1+2'")
-    browser.wait("return $('error').textContent.includes('no model nobody')")
-    assert browser.run("return [state.model, views[0].problem]") == [runs["compr+reg"], "3 1 4 1"]
     assert browser.complaints() == []
 
 

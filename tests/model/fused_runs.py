@@ -1,0 +1,107 @@
+"""Runs of the fused kernel, and how far they are from the pure model in float64."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from constrained_dnc.model import fused
+from constrained_dnc.model.config import ModelConfig
+from constrained_dnc.model.dnc import DNC
+from constrained_dnc.model.memory import interface_parts
+
+ODD = ModelConfig(memory_size=13, word_size=5, num_reads=3, hidden_size=9)
+
+compiled = pytest.mark.skipif(
+    fused.missing_reason() is not None, reason=fused.missing_reason() or "it is there"
+)
+
+
+def cotangents(dnc: DNC, inputs) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(1)
+    time, batch, _ = inputs.shape
+    cell = dnc.controller.cell_state(dnc.controller.initial_state()).shape[0]
+    draws = rng.normal(size=(time, batch, dnc.output_size)), rng.normal(size=(time, batch, cell))
+    return draws[0].astype(np.float32), draws[1].astype(np.float32)
+
+
+@eqx.filter_jit
+def pure(dnc: DNC, inputs, memory_size: int, d_outputs, d_cells):
+    def total(dnc):
+        run = dnc.unroll(inputs, memory_size)
+        return jnp.sum(run.outputs * d_outputs) + jnp.sum(run.cell_states * d_cells), run
+
+    gradients, run = eqx.filter_grad(total, has_aux=True)(dnc)
+    return [run.outputs, run.cell_states], gradients
+
+
+def by_part(gradients: DNC) -> list:
+    """All gradients, those of the interface part by part: a small one must not hide in a large."""
+    sizes = interface_parts(gradients.num_reads, gradients.word_size).values()
+    ends = list(accumulate(sizes))[:-1]
+    parts = [
+        part
+        for leaf in (gradients.interface_weight, gradients.interface_bias)
+        for part in np.split(np.asarray(leaf), ends)
+    ]
+    rest = eqx.tree_at(
+        lambda g: (g.interface_weight, g.interface_bias),
+        gradients,
+        (None, None),
+        is_leaf=lambda leaf: leaf is None,
+    )
+    return [*parts, *jax.tree.leaves(rest)]
+
+
+def in_float64(dnc: DNC, inputs, memory_size: int):
+    with jax.enable_x64(True):
+        wide = jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf), jnp.float64), dnc)
+        values, gradients = jax.tree.map(
+            np.asarray,
+            pure(wide, jnp.asarray(inputs, jnp.float64), memory_size, *cotangents(dnc, inputs)),
+        )
+    return values, by_part(gradients)
+
+
+def run_fused(dnc: DNC, inputs, memory_size: int, threads: int = 1, simd: str | None = None):
+    kernel = fused.FusedUnroll(threads, simd)
+    run = kernel.forward(dnc, inputs, memory_size, keep=True)
+    gradients = kernel.backward(run, *cotangents(dnc, inputs))
+    return [run.outputs, run.cell_states], by_part(gradients)
+
+
+def errors(ours, exact) -> np.ndarray:
+    """Of every array, relative to its largest entry."""
+    return np.array(
+        [
+            np.max(np.abs(np.asarray(a, np.float64) - b), initial=0.0)
+            / (np.max(np.abs(b), initial=0.0) or 1.0)
+            for a, b in zip(ours, exact, strict=True)
+        ]
+    )
+
+
+def assert_agrees(dnc: DNC, inputs, memory_size: int, threads: int = 1, simd: str | None = None):
+    """At most 1e-5 (values) and 1e-4 (gradients) off, or three times what pure float32 is.
+
+    A gradient among much larger ones may be off by their rounding, as in the parity check.
+    """
+    ours, exact = (
+        run_fused(dnc, inputs, memory_size, threads, simd),
+        in_float64(dnc, inputs, memory_size),
+    )
+    limits = (1e-5, 1e-4)
+    found = [errors(a, b) for a, b in zip(ours, exact, strict=True)]
+    if all(np.all(error <= limit) for error, limit in zip(found, limits, strict=True)):
+        return
+    values, gradients = pure(dnc, inputs, memory_size, *cotangents(dnc, inputs))
+    float32 = values, by_part(gradients)
+    for error, limit, other, theirs in zip(found, limits, float32, exact, strict=True):
+        scales = np.array([np.max(np.abs(array), initial=0.0) for array in theirs])
+        rounding = np.finfo(np.float32).eps * scales.max() / np.where(scales == 0, 1, scales)
+        assert np.all(error <= np.maximum(limit, 3 * errors(other, theirs)) + rounding)

@@ -1,0 +1,33 @@
+"""A small run that is watched, and stopped at an iteration."""
+
+from constrained_dnc.training.observer import Observer
+from tiny_runs import tiny_config
+
+CONFIG = tiny_config()
+
+
+class Watcher(Observer):
+    """Remembers what it is told and acts at an iteration."""
+
+    def __init__(self, at=None, act=None):
+        self.at, self.act = at, act
+        self.sentences, self.warnings, self.snapshots = [], [], []
+
+    def say(self, sentence):
+        self.sentences.append(sentence)
+
+    def warn(self, sentence):
+        self.warnings.append(sentence)
+
+    def progress(self, snapshot):
+        self.snapshots.append(snapshot)
+        if snapshot.iteration == self.at:
+            self.act()
+
+
+class PowerCut(BaseException):
+    """Ends a training at once."""
+
+
+def cut_power():
+    raise PowerCut
