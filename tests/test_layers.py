@@ -166,3 +166,14 @@ def test_files_of_tests_fit_a_sitting_too():
     lengths = {path: path.read_text().count("\n") for path in (ROOT / "tests").rglob("*.py")}
     assert Path(__file__) in lengths
     assert {path: lines for path, lines in lengths.items() if lines > LONGEST_FILE} == {}
+
+
+def test_what_is_said_to_be_decided_somewhere_is_there():
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    rows = text.partition("## Where it is decided")[2].partition("\n## ")[0]
+    found = re.findall(r"((?:`\w+`(?: and )?)+) in `([\w/]+\.py)`", rows)
+    assert len(found) > 8
+    for names, file in found:
+        source = (SOURCE / file).read_text(encoding="utf-8")
+        for name in re.findall(r"\w+", names.replace(" and ", " ")):
+            assert re.search(rf"(def|class) {name}\b|^{name}\b.*=", source, re.M), (file, name)
