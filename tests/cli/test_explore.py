@@ -111,7 +111,7 @@ def test_the_page_opens_with_the_model_that_goes_farthest(monkeypatch, tmp_path)
         folder = tmp_path / name
         folder.mkdir(parents=True)
         (folder / zoo.SCORES).write_text(
-            '{"trial": 0, "trials": 1, "iterations": 9, "iteration": 9, "commit": "",'
+            '{"trial": 0, "trials": [0], "iterations": 9, "iteration": 9, "commit": "",'
             f' "scores": {{"score": {{"trained": {scores}}}}}}}'
         )
     monkeypatch.setattr(zoo, "MODELS", tmp_path)

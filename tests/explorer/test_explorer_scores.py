@@ -51,7 +51,7 @@ def test_the_paper_stands_beside_its_own_rule(runs, monkeypatch, tmp_path):
     }
     about = {
         "trial": 0,
-        "trials": 1,
+        "trials": [0],
         "iterations": 10,
         "iteration": 6,
         "commit": "",

@@ -232,7 +232,7 @@ def test_results_and_analyses_of_another_run_are_set_aside_and_made_again(tmp_pa
     plan = open_study(tmp_path, SMOKE)
     first, second = plan.configs
     mark_done(plan, first)
-    write_analysis(tmp_path, first.run_id, {"curvature": np.ones(1)})
+    write_analysis(tmp_path, first.run_id, {"curvature": np.array(1.0)})
     copies = {
         results_file(plan, first): results_file(plan, second),
         analysis_file(tmp_path, first.run_id): analysis_file(tmp_path, second.run_id),
