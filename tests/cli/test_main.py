@@ -53,3 +53,12 @@ def test_a_full_or_closed_output_is_one_sentence(output, said):
     assert ended.returncode == 1
     assert said in ended.stderr
     assert len(ended.stderr.splitlines()) == 1
+
+
+def test_too_small_an_address_space_is_one_sentence():
+    command = f"ulimit -v 1900000; {sys.executable} -m constrained_dnc tasks"
+    ended = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    assert ended.returncode == 2
+    assert ended.stderr == (
+        "cdnc: the address space (ulimit -v) in MB is 1945; accepted: at least 2000, or unlimited\n"
+    )

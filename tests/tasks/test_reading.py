@@ -49,3 +49,11 @@ def test_one_or_several(task, given, problems, is_one):
 def test_what_is_no_problem_is_refused_as_it_was_given(task, given, value):
     with pytest.raises(BadSetting, match=f"problem is {value}; accepted: "):
         read_problems(get_task(task), given)
+
+
+def test_what_is_nested_too_deep_is_refused():
+    given = (3,)
+    for _ in range(3000):
+        given = (given,)
+    with pytest.raises(BadSetting, match="accepted: sequences at most 20 deep"):
+        read_problems(get_task("sort"), given)

@@ -25,3 +25,13 @@ def test_cache_is_where_the_environment_says(tmp_path, variable, folder):
         [sys.executable, "-c", SHOW], env=environment, capture_output=True, text=True, check=True
     )
     assert shown.stdout.strip() == folder.format(tmp_path)
+
+
+def test_a_cache_folder_that_cannot_be_made_is_done_without(tmp_path):
+    tmp_path.joinpath("file").touch()
+    environment = os.environ | {"XDG_CACHE_HOME": f"{tmp_path}/file"}
+    environment.pop("JAX_COMPILATION_CACHE_DIR", None)
+    shown = subprocess.run(
+        [sys.executable, "-c", SHOW], env=environment, capture_output=True, text=True, check=True
+    )
+    assert shown.stdout.strip() == "None"

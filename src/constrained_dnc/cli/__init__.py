@@ -33,6 +33,9 @@ COMMANDS = {  # name: (module, what it does)
     "results": ("studies", "ask the results of a study a question in SQL"),
 }
 
+LEAST_ADDRESS_SPACE = 2 * 10**9
+"""Bytes; a paper-size model trains within it."""
+
 EXAMPLES = """examples:
   cdnc show sort --length 8
   cdnc tour
@@ -93,6 +96,18 @@ def _shortage(error: BaseException) -> str | None:
     return text if any(words in text for words in short_of) else None
 
 
+def _require_address_space() -> None:
+    """Refuse a limit (ulimit -v) within which XLA ends the process without a word."""
+    try:
+        import resource  # noqa: PLC0415
+    except ImportError:  # not a Unix system
+        return
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit != resource.RLIM_INFINITY and limit < LEAST_ADDRESS_SPACE:
+        accepted = f"at least {LEAST_ADDRESS_SPACE // 10**6}, or unlimited"
+        raise BadSetting("the address space (ulimit -v) in MB", limit // 10**6, accepted)
+
+
 def _drop_output() -> None:
     """Let nothing more be said to a standard output that is full or gone."""
     try:
@@ -116,6 +131,7 @@ def _run(name: str = "help", *arguments: str) -> int:
     if name not in COMMANDS:
         accepted = f"one of {', '.join(COMMANDS)}{did_you_mean(name, COMMANDS)}"
         raise BadSetting("command", name, accepted)
+    _require_address_space()
     module = importlib.import_module(f"constrained_dnc.cli.{COMMANDS[name][0]}")
     code: int = getattr(module, name)(list(arguments))
     return code

@@ -8,6 +8,9 @@ from typing import Any
 from constrained_dnc.errors import BadSetting
 from constrained_dnc.tasks.task import AbstractTask, Problem
 
+DEEPEST = 20
+"""Sequences within sequences; several problems of any task here are three."""
+
 
 def read_problems(task: AbstractTask, given: Any) -> tuple[list[Problem], bool]:
     """The problems in what was given, and whether it was a single one.
@@ -33,10 +36,13 @@ def _read_one(task: AbstractTask, given: Any) -> Problem:
     return given
 
 
-def _plain(given: Any) -> Any:
-    """Arrays and their entries as plain Python values, at any depth."""
+def _plain(given: Any, depth: int = DEEPEST) -> Any:
+    """Arrays and their entries as plain Python values."""
     if hasattr(given, "tolist"):
-        return _plain(given.tolist())
+        return _plain(given.tolist(), depth)
     if isinstance(given, list | tuple):
-        return tuple(map(_plain, given))
+        if depth == 0:
+            accepted = f"sequences at most {DEEPEST} deep"
+            raise BadSetting("problem", "sequences within sequences", accepted)
+        return tuple(_plain(entry, depth - 1) for entry in given)
     return given

@@ -20,6 +20,10 @@ def use_compilation_cache() -> None:
         except RuntimeError:  # a user without a home, as in some containers
             return
         folder = Path(caches) / "constrained-dnc" / "compiled"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError:  # nowhere to keep them: everything is compiled anew each time
+            return
         jax.config.update("jax_compilation_cache_dir", str(folder))  # type: ignore[no-untyped-call]
     # The losses compile in about a second each: worth keeping, however small.
     setting = "jax_persistent_cache_min_compile_time_secs"
