@@ -4,8 +4,8 @@
 
 The study need not be finished. Of every task and approach the zoo gets the trial with the highest
 running mean of the score that selected its parameters, so no length beyond the one of selection
-has a say in the choice; the parameters by the paper's rule come with it if they reach further with
-some memory. A model that is there already keeps the commit it was trained with.
+has a say in the choice; the parameters by another rule come with it if they reach further with some
+memory. A model that is there already keeps the commit it was trained with.
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ from constrained_dnc.study.disk import (
 )
 from constrained_dnc.training.disk import CONFIG, FREE_CAPACITY, SELECTED, STATUS
 from constrained_dnc.training.run import Run, load_run
-from constrained_dnc.words import PAPERS_RULE
 from constrained_dnc.zoo import RULE, SCORES
 
 DATA = (f"{RESULTS}/*.parquet", f"{ANALYSIS}/*.npz", f"{EMBEDDINGS}/*.npy", FAILURES)
@@ -91,7 +90,7 @@ def _ship_model(study: Study, run: Run, target: Path, about: dict[str, object]) 
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
     scores = _scores(study, run.config.run_id)
-    rules = [RULE, PAPERS_RULE] if _reaches_further(scores) else [RULE]
+    rules = [rule for rule in scores if rule == RULE or _reaches_further(scores, rule)]
     for rule in rules:
         free_capacity_of(run, rule)  # makes sure that it is stored
     for name in (CONFIG, STATUS, *(SELECTED[rule] for rule in rules), FREE_CAPACITY):
@@ -105,10 +104,10 @@ def _ship_model(study: Study, run: Run, target: Path, about: dict[str, object]) 
     (target / SCORES).write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
 
 
-def _reaches_further(scores: dict[str, dict[str, dict[int, float]]]) -> bool:
-    """Whether some maximum length is longer by the paper's rule."""
-    ours, papers = scores[RULE], scores[PAPERS_RULE]
-    return any(max_length_of(papers[memory]) > max_length_of(ours[memory]) for memory in ours)
+def _reaches_further(scores: dict[str, dict[str, dict[int, float]]], rule: str) -> bool:
+    """Whether some maximum length is longer by this rule than by the zoo's."""
+    ours, others = scores[RULE], scores[rule]
+    return any(max_length_of(others[memory]) > max_length_of(ours[memory]) for memory in others)
 
 
 def _scores(study: Study, run_id: str) -> dict[str, dict[str, dict[int, float]]]:

@@ -1,7 +1,7 @@
 """Pretrained models that come with the package; each is called zoo:TASK/APPROACH.
 
 A model is a folder `models/TASK/APPROACH` with the files of a run (config.json, status.json, the
-parameters selected by score, and those by the paper's rule where they reach further,
+parameters selected by score, and those by another rule where they reach further,
 free-capacity.json) and scores.json: how the model was found and what it scored.
 """
 
