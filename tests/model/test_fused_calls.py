@@ -132,6 +132,11 @@ def test_backward_needs_its_own_kept_forward():
         with pytest.raises(BadSetting, match="needs a forward with keep=True just before it"):
             kernel.backward(run, d_outputs, d_cells)
     kernel.backward(other, d_outputs, d_cells)
+    stranger = fused.FusedUnroll()
+    stranger.forward(dnc, inputs, keep=True)
+    run = kernel.forward(dnc, inputs, keep=True)
+    with pytest.raises(BadSetting, match="of another kernel"):
+        stranger.backward(run, d_outputs, d_cells)
 
 
 @compiled

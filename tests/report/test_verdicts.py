@@ -21,7 +21,7 @@ NAMES = {
 
 
 def verdicts(
-    path: Path, task: str = "sort", memory_size: int = 50, **ends: list[int]
+    path: Path, task: str = "sort", memory_size: int = 50, every: int = 1, **ends: list[int]
 ) -> dict[str, Verdict]:
     """Verdicts on a task when the trials of an approach are right up to the given lengths."""
     names = {name: NAMES[name] for name in ends}
@@ -38,7 +38,8 @@ def verdicts(
     (path / "study.json").write_text(json.dumps(request))
     for name, lengths in ends.items():
         for seed, end in enumerate(lengths):
-            rows = [row(task, names[name], seed, at, float(at <= end)) for at in range(2, 61)]
+            measured = [at for at in range(2, 61) if at % every == 0]
+            rows = [row(task, names[name], seed, at, float(at <= end)) for at in measured]
             changed = {"memory_size": memory_size, "run_id": f"{task}-{name}-{seed}"}
             write_results(path, f"{name}-{seed}-{memory_size}", [r | changed for r in rows])
     return {verdict.claim.text: verdict for verdict in judge_all(find(read_study(path)))}
@@ -164,6 +165,9 @@ def test_a_claim_about_several_approaches_names_those_that_differ(tmp_path: Path
     found = verdicts(tmp_path, "differentiation", **ends)[NOT_SIGNIFICANT]
     assert found.word == "significant (compr), not significant (reg and compr+reg)"
     assert (found.agrees, found.kind) == (False, "no")
+    worse = {"compr": SHORT, "reg": SHORT, "both": SHORT, "stateful": LONG}
+    found = verdicts(tmp_path / "a", "differentiation", **worse)[NOT_SIGNIFICANT]
+    assert (found.word, found.kind) == ("significant the other way", "yes")
     partial = verdicts(tmp_path / "b", "differentiation", reg=SHORT, stateful=SHORT)
     assert partial[NOT_SIGNIFICANT].word == "not significant"
     assert "2 comparisons of 3 not run" in partial[NOT_SIGNIFICANT].caution
@@ -176,6 +180,28 @@ def test_failing_with_extended_memory(tmp_path: Path) -> None:
     assert found.word == "does not fail (stateful-baseline), fails too (compr+reg)"
     found = verdicts(tmp_path, "search", 500, both=[0, 0], stateful=[0, 0])[name]
     assert (found.word, found.agrees) == ("fails too", True)
+
+
+def test_failing_with_extended_memory_is_no_mere_loss(tmp_path: Path) -> None:
+    name = "sort: the stateless baseline fails with extended memory"
+    verdicts(tmp_path, stateless=[39])
+    assert verdicts(tmp_path, memory_size=500, stateless=[35])[name].word == "does not fail"
+    found = verdicts(tmp_path, memory_size=500, stateless=[0])[name]
+    assert (found.word, found.kind) == ("fails too", "yes")
+    verdicts(tmp_path, stateless=[4], stateful=[20])  # fails with any memory
+    found = verdicts(tmp_path, memory_size=500, stateless=[0])[name]
+    assert found.kind == "open"
+    assert "stateless-baseline does not solve its training lengths" in found.caution
+
+
+def test_a_difference_of_grids_is_no_loss(tmp_path: Path) -> None:
+    name = "sort: the stateful baseline loses with extended memory"
+    verdicts(tmp_path, stateful=[23])
+    found = verdicts(tmp_path, memory_size=500, every=5, stateful=[23])[name]
+    assert (found.here, found.word, found.kind) == ("20 against 23", "same direction", "open")
+    assert found.caution == "at the lengths that were evaluated with both memories 20 against 20"
+    found = verdicts(tmp_path, memory_size=500, every=5, stateful=[19])[name]
+    assert (found.here, found.kind) == ("15 against 23", "yes")
 
 
 def test_failing_at_lengths_of_training(tmp_path: Path) -> None:

@@ -137,8 +137,8 @@ class Claim:
 
     measure: "maximum length", "average score", "correlation" (of curvature and score), or the
     "significance" of a difference of average scores or "significance of correlation". relation:
-    "above", "below", "alike" or, without a second side, "fails". A correlation has no pairs: the
-    relation is that of Kendall's tau to zero.
+    "above", "below", "alike", "not above" (of a significance) or, without a second side, "fails". A
+    correlation has no pairs: the relation is that of Kendall's tau to zero.
     """
 
     topic: str

@@ -5,11 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from math import isnan
 
+import numpy as np
+from jaxtyping import Int
+
 from constrained_dnc import published
 from constrained_dnc.analysis import statistics
 from constrained_dnc.report.cells import Cell, Table, difference, largest, worded
 from constrained_dnc.report.findings import Findings, Key, Longest
 from constrained_dnc.report.wording import listed, rounded, span
+from constrained_dnc.study import Curves
+
+
+def max_length_at(curve: Curves, lengths: Int[np.ndarray, "_"]) -> int:
+    """The maximum length of a curve as if it had been evaluated at these lengths only."""
+    shared = np.isin(curve.lengths, lengths)
+    return statistics.max_length(curve.scores[:, shared], curve.lengths[shared])
 
 
 def max_lengths(findings: Findings, extended: bool) -> Table:

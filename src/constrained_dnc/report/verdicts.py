@@ -13,6 +13,7 @@ from constrained_dnc.analysis import statistics
 from constrained_dnc.analysis.statistics import PAPER_INSTANCES, SIGNIFICANCE
 from constrained_dnc.published import LONGEST_IN_TRAINING, THRESHOLD, Claim, Side
 from constrained_dnc.report.findings import Findings
+from constrained_dnc.report.lengths import max_length_at
 from constrained_dnc.report.wording import (
     DASH,
     Number,
@@ -125,9 +126,11 @@ def weigh(
     if isnan(p) or least > SIGNIFICANCE:
         return "too few trials", None
     if p > SIGNIFICANCE:
-        return "not significant", (relation == "alike") if is_enough else None
+        return "not significant", (relation in ("alike", "not above")) if is_enough else None
     if relation == "alike":
         return "significant", False
+    if relation == "not above":
+        return ("significant", False) if difference > 0 else ("significant the other way", True)
     same = (difference > 0) == (relation == "above")
     return ("significant", True) if same else ("significant the other way", False)
 
@@ -184,7 +187,7 @@ def _judge_values(claim: Claim, pair: tuple[Side, Side | None], findings: Findin
         values.append(value)
         shown.append(text)
     word, agrees = compare(claim.relation, values[0], values[1])
-    caution = _caution(claim, pair, findings)
+    caution = _caution(claim, pair, findings) or _caution_of_grids(claim, pair, findings, word)
     return Judged(_name(claim, pair), " against ".join(shown), word, agrees, caution)
 
 
@@ -231,7 +234,8 @@ def _judge_test(
 def _caution(claim: Claim, pair: tuple[Side, Side | None], findings: Findings) -> str:
     """Whether training got anywhere: who does not solve its lengths, without extension.
 
-    Where failing is the claim, it is enough that some approach solves them.
+    Where failing is the claim, it is enough that some approach solves them, the one that fails
+    with more slots among them, unless the paper's does not either.
     """
     of_task = [name for task, name in findings.plain.longest if task == claim.task]
     is_about_failing = claim.relation == "fails" or LONGEST_IN_TRAINING in pair
@@ -241,12 +245,33 @@ def _caution(claim: Claim, pair: tuple[Side, Side | None], findings: Findings) -
     if failed and failed == compared:
         return UNLEARNED
     failed = [name for name in failed if not _fails_in_paper(claim.task, name)]
-    if is_about_failing or not failed:
+    if claim.relation == "fails":  # what fails in any case shows no failure with more slots
+        failed = [name for name in failed if name == pair[0].approach]
+    elif is_about_failing:
+        return ""
+    if not failed:
         return ""
     return (
         f"undecided: by the rule {findings.selection} {listed(failed)} does not solve its "
         "training lengths"
     )
+
+
+def _caution_of_grids(
+    claim: Claim, pair: tuple[Side, Side | None], findings: Findings, word: str
+) -> str:
+    """Whether two memories differ only because one was evaluated at fewer lengths."""
+    first, second = pair
+    if claim.measure != "maximum length" or second is None or second == LONGEST_IN_TRAINING:
+        return ""
+    if not first.extended or second.extended:
+        return ""
+    longest = findings.extended.longest[claim.task, first.approach].length
+    curves = [findings.at(s.extended).curves[claim.task, s.approach] for s in (first, second)]
+    shared = max_length_at(curves[1], curves[0].lengths)
+    if compare(claim.relation, longest, shared)[0] == word:
+        return ""
+    return f"at the lengths that were evaluated with both memories {longest} against {shared}"
 
 
 def _is_unlearned(task: str, approach: str, findings: Findings) -> bool:

@@ -48,6 +48,7 @@ class Forward(NamedTuple):
     write_weights: Float[np.ndarray, "time batch slots"] | None
     slots: Int[np.ndarray, "time batch"] | None
     number: int  # of the forward, for its backward
+    by: object  # the kernel that ran it
     kept: DNC | None  # the model, when its gradient may be asked for
 
 
@@ -100,7 +101,7 @@ class FusedUnroll:
             found = self._kernel.forward(
                 settings, parameters, values, int(size), keep, weights, growth
             )
-        run = Forward(*found, dnc if keep else None)
+        run = Forward(*found, self._kernel, dnc if keep else None)
         if growing is not None and run.slots is not None and run.slots.max() > growing.limit:
             raise RunProblem(growing.refusal)
         return run
@@ -113,9 +114,12 @@ class FusedUnroll:
     ) -> DNC:
         """The gradient of every parameter, as a DNC of NumPy arrays; once for a kept `run`.
 
-        Refused when this kernel has run forward since, in whatever thread.
+        Refused when this kernel has run forward since, in whatever thread, or another one has run
+        it.
         """
         refuse_traced(output_cotangents, cell_cotangents)
+        if run.by is not self._kernel:
+            raise BadSetting("run", f"forward {run.number} of another kernel", "one of this kernel")
         with _refusals():
             gradients = self._kernel.backward(
                 run.number,
