@@ -1,6 +1,7 @@
 """Settings of all tests; pytest reads this before any test module."""
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,9 @@ os.environ.setdefault(
 import jax
 import pytest
 from hypothesis import settings
+
+# A shell starts what it runs in the background with interrupts ignored, and children inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("shared machine", deadline=None)
 settings.load_profile("shared machine")

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from constrained_dnc.errors import BadSetting, one_of, require_integer, require_name
+from constrained_dnc.errors import (
+    BadSetting,
+    make_numbers_plain,
+    one_of,
+    require_integer,
+    require_name,
+    require_number,
+)
 from constrained_dnc.plugins import ACCEPTED_PATHS, is_import_path
 
 CONTROLLERS = ("lstm", "peephole", "feed-forward")
@@ -21,9 +28,9 @@ class Regularisation:
     """How many of the most similar pairs of states count, K."""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.task_weight, (int, float)) or not 0 <= self.task_weight <= 1:
-            raise BadSetting("regularisation.task_weight", self.task_weight, "a number in [0, 1]")
+        require_number("regularisation.task_weight", self.task_weight, 0.0, 1.0)
         require_integer("regularisation.num_pairs", self.num_pairs, 1)
+        make_numbers_plain(self)
 
 
 @dataclass(frozen=True)
@@ -55,7 +62,8 @@ class Approach:
             raise BadSetting("approach.regularisation", self.regularisation, accepted)
         if self.lookup not in LOOKUPS:
             raise BadSetting("approach.lookup", self.lookup, one_of(LOOKUPS))
-        if self.controller not in CONTROLLERS and not is_import_path(self.controller):
+        is_text = isinstance(self.controller, str)
+        if not is_text or not (self.controller in CONTROLLERS or is_import_path(self.controller)):
             raise BadSetting(
                 "approach.controller",
                 self.controller,

@@ -21,6 +21,7 @@ from constrained_dnc.errors import (
     LARGEST_SEED,
     SMALLEST,
     BadSetting,
+    make_numbers_plain,
     one_of,
     require_integer,
     require_number,
@@ -92,6 +93,7 @@ class TrainingConfig:
             require_number(f"training.{name}", getattr(self, name), SMALLEST)
         for name in ("beta_1", "beta_2"):
             require_number(f"training.{name}", getattr(self, name), 0.0, BELOW_ONE)
+        make_numbers_plain(self)
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,7 @@ class EvaluationConfig:
         require_integer("evaluation.seed", self.seed, 0, LARGEST_SEED)
         parse_lengths(self.lengths, "evaluation.lengths")
         parse_lengths(self.extension_lengths, "evaluation.extension_lengths")
+        make_numbers_plain(self)
 
 
 @dataclass(frozen=True)
@@ -143,6 +146,9 @@ class Config:
         require_integer("seed", self.seed, 0, LARGEST_SEED)
         if not self.task:
             raise BadSetting("task", self.task, f"{one_of(task_names())}, or file.py:Class")
+        if not isinstance(self.approach, Approach):
+            raise BadSetting("approach", self.approach, "an Approach, or make_config(task, name)")
+        make_numbers_plain(self)
         if APPROACHES.get(self.approach.name, self.approach) != self.approach:
             raise BadSetting(
                 "approach.name",
@@ -207,6 +213,8 @@ def parse_lengths(text: str, setting: str = "lengths") -> tuple[int, ...]:
     """
     accepted = f"integers from 1 to {LONGEST_INPUT}, ascending, such as 2..100 or 2,5..50:5"
     lengths: list[int] = []
+    if not isinstance(text, str) or not text.isascii():
+        raise BadSetting(setting, text, accepted)
     try:
         for part in text.split(","):
             span, _, step = part.partition(":")
@@ -342,7 +350,7 @@ def make_config(
 ) -> Config:
     """The config of a preset; change it with `dataclasses.replace`."""
     parts = get_preset(preset).parts
-    if isinstance(approach, str):
+    if not isinstance(approach, Approach):
         approach = get_approach(approach)
     require_task_name(task)
     return located(Config(task, approach, seed, *parts))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import os
 import re
 from collections.abc import Iterable
 from numbers import Integral, Real
@@ -68,6 +70,22 @@ def require_number(setting: str, value: object, minimum: float, maximum: float =
     is_number = isinstance(value, Real) and not isinstance(value, bool)
     if not (is_number and minimum <= value <= maximum):  # type: ignore[operator]
         raise BadSetting(setting, value, f"a number from {minimum:g} to {maximum:.9g}")
+
+
+def require_path(setting: str, value: object) -> None:
+    """Refuse what cannot name a file or a folder."""
+    if not isinstance(value, str | os.PathLike):
+        raise BadSetting(setting, value, "a path, as text or a pathlib.Path")
+
+
+def make_numbers_plain(settings: object) -> None:
+    """Turn the numbers of a frozen dataclass that are NumPy's into Python's, as files hold them."""
+    for field in dataclasses.fields(settings):  # type: ignore[arg-type]
+        value = getattr(settings, field.name)
+        if isinstance(value, Integral) and not isinstance(value, int):
+            object.__setattr__(settings, field.name, int(value))
+        elif isinstance(value, Real) and not isinstance(value, int | float):
+            object.__setattr__(settings, field.name, float(value))
 
 
 def first_line(error: BaseException) -> str:

@@ -62,3 +62,22 @@ def test_too_small_an_address_space_is_one_sentence():
     assert ended.stderr == (
         "cdnc: the address space (ulimit -v) in MB is 1945; accepted: at least 2000, or unlimited\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("show sort --length 1e3", "--length: '1e3'; accepted: an integer;"),
+        ("show sort --seed abc", "--seed: 'abc'; accepted: an integer;"),
+        ("train sort --training.learning-rate x", "'x'; accepted: a number;"),
+        ("train sort --threads=x", "--threads: 'x'; accepted: an integer;"),
+        ("evaluate x --selection scor", "one of score, seen, unseen (did you mean score?);"),
+        ("train sort --backend fusd", "one of auto, fused, pure (did you mean fused?);"),
+    ],
+)
+def test_a_value_of_an_option_that_is_none(command, said, capsys):
+    with pytest.raises(SystemExit):
+        main(command.split())
+    (sentence,) = capsys.readouterr().err.splitlines()
+    assert said in sentence
+    assert "None" not in sentence

@@ -31,6 +31,8 @@ from tiny_runs import tiny_config
         ("--workers 0", "workers"),
         ("--model.hidden-size 0", "model.hidden_size"),
         ("--approaches nowhere.py:Gru", "approaches"),
+        ("--tasks", "--tasks"),
+        ("--approaches --trials 1", "--approaches"),
         ("--scheduler tcp://127.0.0.1:1", "scheduler"),
         ("--scheduler nonsense", "scheduler"),
         ("--study other", "preset"),

@@ -62,6 +62,11 @@ def test_words_that_stand_for_none_are_refused(word):
         find_approaches([word])
 
 
+def test_a_name_that_a_file_lacks_is_answered_with_those_it_has():
+    with pytest.raises(BadSetting, match=r"one of gentle, more \(did you mean gentle\?\)"):
+        find_approaches(["mine.py:gentel"])
+
+
 def test_two_approaches_of_one_name_are_refused(folder):
     (folder / "other.py").write_text(APPROACHES_FILE.replace("0.99", "0.5"))
     with pytest.raises(BadSetting, match="one approach of the name gentle"):

@@ -15,10 +15,13 @@ from typing import Annotated, Any, TypeVar
 
 import tyro
 
+from constrained_dnc.errors import one_of
 from constrained_dnc.model.config import GROWING
 
 Asked = TypeVar("Asked")
-
+VALUES = tyro.constructors.ConstructorRegistry()
+"""How numbers and choices are read: the parser's own complaints speak of Python's types."""
+NUMBERS = {int: "an integer", float: "a number"}
 
 MEMORY_SIZE = tyro.conf.arg(metavar=f"INT|{GROWING}", help_behavior_hint="")
 """A memory size is read as text: the parser's own complaint about a union names types."""
@@ -42,7 +45,7 @@ def parse(
     complaint = io.StringIO()
     try:
         with contextlib.redirect_stderr(complaint):
-            return tyro.cli(options_of(kind), args=arguments, **options)
+            return tyro.cli(options_of(kind), args=arguments, registry=VALUES, **options)
     except SystemExit as stop:
         if stop.code:
             sentence = one_sentence(_complaint_in_parts(kind, arguments, options))
@@ -59,7 +62,7 @@ def _complaint_in_parts(kind: type[Any], arguments: list[str], options: dict[str
         for part in (argument.split("=", 1) if argument.startswith("--") else [argument])
     ]
     with contextlib.redirect_stderr(complaint), contextlib.suppress(SystemExit):
-        tyro.cli(kind, args=parts, **options)
+        tyro.cli(kind, args=parts, registry=VALUES, **options)
     return complaint.getvalue()
 
 
@@ -78,13 +81,53 @@ def options_of(kind: type[Asked]) -> type[Asked]:
     return kind
 
 
+@VALUES.primitive_rule
+def _number_or_choice(
+    info: tyro.constructors.PrimitiveTypeInfo,
+) -> tyro.constructors.PrimitiveConstructorSpec[Any] | None:
+    """The rule for numbers and choices, also where None is accepted; none for anything else."""
+    kinds = typing.get_args(info.type) if _is_union(info.type) else (info.type,)
+    has_none = types.NoneType in kinds
+    kinds = tuple(kind for kind in kinds if kind is not types.NoneType)
+    if len(kinds) != 1:
+        return None
+    kind, names = kinds[0], typing.get_args(kinds[0])
+    is_choice = typing.get_origin(kind) is typing.Literal
+    if not is_choice and kind not in NUMBERS:
+        return None
+
+    def read(texts: list[str]) -> Any:
+        (text,) = texts
+        if has_none and text == "None":
+            return None
+        if is_choice and text in names:
+            return text
+        try:
+            return kind(text)
+        except (TypeError, ValueError) as error:
+            accepted = one_of(names, text) if is_choice else NUMBERS[kind]
+            raise ValueError(f"{text!r}; accepted: {accepted}") from error
+
+    return tyro.constructors.PrimitiveConstructorSpec(
+        nargs=1,
+        metavar=_word(kind),
+        instance_from_str=read,
+        is_instance=lambda value: value in names if is_choice else isinstance(value, kind | int),
+        str_from_instance=lambda value: [str(value)],
+    )
+
+
+def _is_union(hint: Any) -> bool:
+    return typing.get_origin(hint) in (types.UnionType, typing.Union)
+
+
 def _metavar(hint: Any) -> str | None:
     """What to write for an option, None where the parser knows better.
 
     >>> _metavar(int | typing.Literal["a", "b"] | None), _metavar(tuple[str, ...])
     ('INT|{a,b}', None)
     """
-    if typing.get_origin(hint) not in (types.UnionType, typing.Union):
+    if not _is_union(hint):
         return None
     kinds = [kind for kind in typing.get_args(hint) if kind is not types.NoneType]
     return "|".join(map(_word, kinds))

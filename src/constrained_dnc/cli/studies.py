@@ -68,6 +68,9 @@ def reproduce(arguments: list[str]) -> int:
     base = make_config("sort", "compr", preset=preset)
     default = _Reproduce(model=base.model, training=base.training, evaluation=base.evaluation)
     asked = parse(_Reproduce, arguments, "cdnc reproduce", reproduce.__doc__, default)
+    for option, given in (("--tasks", asked.tasks), ("--approaches", asked.approaches)):
+        if option in arguments and not given:
+            raise BadSetting(option, "", "at least one name; without the option, the preset's")
     if asked.workers is not None:
         require_integer("workers", asked.workers, 1)
     from constrained_dnc.cli.watching import SweepWatcher  # noqa: PLC0415 - slow to import

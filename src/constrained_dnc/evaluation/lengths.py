@@ -162,6 +162,9 @@ def make_plan(
         for length in lengths or parse_lengths(default_lengths):
             require_integer("length", length, 1)
             plan.append(Planned(int(length), memory_size, batches or default_batches))
+    if len(set(plan)) < len(plan):
+        given = {"lengths": lengths, "memory_sizes": memory_sizes}
+        raise BadSetting("what to evaluate", given, "every length and every memory size once")
     return plan
 
 

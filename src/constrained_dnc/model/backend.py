@@ -26,7 +26,7 @@ from constrained_dnc.model.dnc import DNC, Unrolled
 from constrained_dnc.model.growing import Growing
 from constrained_dnc.model.losses import Answered, LossKind, task_loss, total_loss
 from constrained_dnc.shapes import AnyArray, Array, Float
-from constrained_dnc.words import BACKEND_CHOICES
+from constrained_dnc.words import BACKEND_CHOICES, LOSSES
 
 
 class AbstractBackend(abc.ABC):
@@ -40,6 +40,8 @@ class AbstractBackend(abc.ABC):
 
     def __init__(self, kind: LossKind, regularisation: Regularisation | None, memory_size: int):
         require_integer("memory_size", memory_size, 1)
+        if kind not in LOSSES:
+            raise BadSetting("loss", kind, one_of(LOSSES))
         self.kind = kind
         self.regularisation = regularisation
         self.memory_size = memory_size

@@ -9,6 +9,7 @@ from constrained_dnc.errors import (
     LARGEST,
     SMALLEST,
     BadSetting,
+    make_numbers_plain,
     require_integer,
     require_number,
 )
@@ -45,6 +46,7 @@ class ModelConfig:
         if self.clip_value is not None:
             require_number("model.clip_value", self.clip_value, SMALLEST)
         require_number("model.forget_bias", self.forget_bias, -LARGEST)
+        make_numbers_plain(self)
 
 
 def require_memory_size(value: object, most: int = MOST_SLOTS) -> None:

@@ -32,11 +32,10 @@ from constrained_dnc.report.drawing import (
     log_lengths,
     mark_slots,
 )
-from constrained_dnc.report.findings import Findings, Instances, best_and_worst
+from constrained_dnc.report.findings import POOLED, Findings, Instances, best_and_worst
 from constrained_dnc.report.wording import (
     file_name,
     label,
-    listed,
     over_trials,
     span,
 )
@@ -101,7 +100,7 @@ def _spread(findings: Findings, extended: bool) -> str:
 
 
 def _curvature_drawings(findings: Findings) -> Iterator[Drawing]:
-    told = f"One dot per trained instance of {listed(published.STATEFUL)}. Mind the scales."
+    told = f"One dot per trained instance of {POOLED}. Mind the scales."
     if findings.instances:
         yield Drawing(
             "curvature_vs_score",

@@ -12,9 +12,12 @@ from jaxtyping import Float
 from constrained_dnc import published
 from constrained_dnc.analysis import statistics
 from constrained_dnc.approaches import USED_SLOTS
-from constrained_dnc.report.wording import span, thousands
+from constrained_dnc.report.wording import listed, span, thousands
 from constrained_dnc.study import Curves, Study
 from constrained_dnc.words import MEMORIES, PAPERS_RULE, Memory
+
+POOLED = f"those of {listed(published.STATEFUL)} that the study has"
+"""The approaches whose instances the paper pools, in words."""
 
 Key = tuple[str, str]  # task, approach
 

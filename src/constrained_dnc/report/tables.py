@@ -17,9 +17,9 @@ from constrained_dnc import published
 from constrained_dnc.analysis import statistics
 from constrained_dnc.analysis.state_space import DIMENSIONS
 from constrained_dnc.report.cells import Cell, Table, difference, largest, worded
-from constrained_dnc.report.findings import Findings, Key
+from constrained_dnc.report.findings import POOLED, Findings, Key
 from constrained_dnc.report.lengths import max_lengths
-from constrained_dnc.report.wording import MINUS, listed, plural, span
+from constrained_dnc.report.wording import MINUS, plural, span
 
 STATISTICS = ("median", "max", "mean", "sd")
 
@@ -229,7 +229,7 @@ def correlation_table(results: Sequence[statistics.Correlation]) -> Table:
         "curvature_correlation",
         "Curvature and score",
         "Kendall's τ between the curvature of the state's path and the average score, over all "
-        f"instances of {listed(published.STATEFUL)}, as in the paper; p by normal approximation, "
+        f"instances of {POOLED}; p by normal approximation, "
         "adjusted by Benjamini-Hochberg over the tasks. Bold: p of at most "
         f"{statistics.SIGNIFICANCE}.",
         ("τ", "p"),
@@ -264,7 +264,7 @@ def explained_variances(findings: Findings) -> Table:
         "Explained variance",
         f"Share of the variance of the cell states that {DIMENSIONS} principal components explain "
         f"(fewer where there are fewer cells), in percent: the mean over all instances of "
-        f"{listed(published.STATEFUL)}.",
+        f"{POOLED}.",
         ("explained (%)",),
         tuple(rows),
         tuple(records),

@@ -36,10 +36,14 @@ def _meant_by(word: str) -> Sequence[Approach]:
         found = _approaches_in(load_names("approaches", word, word))
     elif is_import_path(word):
         place, _, name = word.rpartition(":")
-        value = load_names("approaches", word, place).get(name)
+        defined = load_names("approaches", word, place)
+        value = defined.get(name)
         if inspect.isclass(value) and issubclass(value, AbstractController):
             return (Approach(name, controller=absolute(word)),)
         found = _approaches_in({name: value})
+        there = [other for other, value in defined.items() if _approaches_in({other: value})]
+        if not found and there:
+            raise BadSetting("approach", word, f"{place}: with {one_of(there, name)}")
     else:
         found = []
     if not found:

@@ -34,18 +34,19 @@ def get_task(name: str) -> AbstractTask:
     >>> get_task("sort").solve((2, 0, 1))
     (0, 1, 2)
     """
+    require_task_name(name)
     if name in BUILT_IN:
         return BUILT_IN[name]()
     installed = entry_points(group=ENTRY_POINTS)
     if name in installed.names:
         return _make(name, installed[name].load())
-    require_task_name(name)
     return _make(name, load_class("task", name, AbstractTask))
 
 
 def require_task_name(name: str) -> None:
     """Refuse what cannot name a task; a user's own file is not opened for that."""
-    if name not in task_names() and not is_import_path(str(name)):
+    is_known = isinstance(name, str) and (name in task_names() or is_import_path(name))
+    if not is_known:
         raise BadSetting("task", name, f"{one_of(task_names(), name)}, or {ACCEPTED_PATHS}")
 
 

@@ -10,6 +10,7 @@ import abc
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from numbers import Integral
 from typing import Any, ClassVar, Literal, TypeAlias, final
 
 import numpy as np
@@ -198,10 +199,10 @@ def generator_of(key: Key) -> np.random.Generator:
     The number of parts goes first, as NumPy takes (5,) and (5, 0) for the same seed.
     """
     parts = key if isinstance(key, Sequence) and not isinstance(key, str) else (key,)
-    integers = all(isinstance(part, int) and not isinstance(part, bool) for part in parts)
+    integers = all(isinstance(part, Integral) and not isinstance(part, bool) for part in parts)
     if not parts or not integers or min(parts) < 0:
         raise BadSetting("key", key, "an integer of at least 0, or several of them")
-    return np.random.default_rng((len(parts), *parts))
+    return np.random.default_rng((len(parts), *map(int, parts)))
 
 
 def as_floats(outputs: ArrayLike) -> Float[np.ndarray, "..."]:

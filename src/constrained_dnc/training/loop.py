@@ -16,7 +16,7 @@ import numpy as np
 
 from constrained_dnc.config import Config, located
 from constrained_dnc.cores import MAX_THREADS
-from constrained_dnc.errors import BadSetting, RunProblem, one_of, require_integer
+from constrained_dnc.errors import BadSetting, RunProblem, one_of, require_integer, require_path
 from constrained_dnc.files import locked, remove_unfinished, write_json
 from constrained_dnc.model.backend import AbstractBackend
 from constrained_dnc.training.disk import LOCK, METRICS, STATUS
@@ -57,6 +57,8 @@ def train(
     """
     if threads is not None:
         require_integer("threads", threads, 1, MAX_THREADS)
+        threads = int(threads)
+    require_path("run_dir", run_dir)
     if not isinstance(config, Config):
         raise BadSetting("config", config, "a Config, as make_config(task, approach) returns it")
     if isinstance(backend, str) and backend not in BACKEND_CHOICES:

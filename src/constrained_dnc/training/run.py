@@ -23,6 +23,7 @@ from constrained_dnc.errors import (
     RunProblem,
     one_of,
     require_integer,
+    require_path,
 )
 from constrained_dnc.files import (
     Fields,
@@ -270,6 +271,7 @@ def load_run(folder: str | Path, *, trust_code: bool = False) -> Run:
 
 def open_run(folder: str | Path) -> Run:
     """The same for callers who were given the run's config, and so may run the code it names."""
+    require_path("run", folder)
     folder = zoo.find(folder).folder if zoo.is_name(folder) else Path(folder)
     try:
         is_run = (folder / CONFIG).is_file()
