@@ -115,3 +115,21 @@ def test_rows_without_a_kind_of_memory_are_told_apart_by_size(tmp_path: Path) ->
             np.testing.assert_array_equal(
                 scores, before.memories[kind].curves["sort", "reg"].scores
             )
+
+
+def test_the_legend_of_a_single_panel_is_whole(tmp_path: Path) -> None:
+    write_study(tmp_path, Request(("add",), ("compr+reg",), trials=0, analysis=False, growing=True))
+    kinds = {"trained": 50, "extended": 500, "growing": 50}
+    rows = [
+        row("add", "compr+reg", 0, at, 1.0, memory=kind, memory_size=size)
+        for kind, size in kinds.items()
+        for at in GRID
+    ]
+    write_results(tmp_path, "only", rows)
+    with style():
+        figure = memory.score_by_memory(find(read_study(tmp_path)), "add")
+        figure.draw_without_rendering()
+    (legend,) = figure.legends
+    box = legend.get_window_extent()
+    assert len(legend.get_texts()) == 3
+    assert 0 <= box.x0 < box.x1 <= figure.bbox.width

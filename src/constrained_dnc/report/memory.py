@@ -170,7 +170,8 @@ def score_by_memory(findings: Findings, task: str) -> Figure:
         for kind in MEMORIES
         if kind in shown
     ]
-    figure.legend(handles=handles, loc="outside upper left", ncols=len(handles))
+    columns = len(handles) if len(names) > 1 else 1  # beside each other they need two panels
+    figure.legend(handles=handles, loc="outside upper left", ncols=columns)
     return figure
 
 
