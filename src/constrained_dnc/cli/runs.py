@@ -22,8 +22,9 @@ from constrained_dnc.config import (
     parse_lengths,
     parse_memory_sizes,
 )
-from constrained_dnc.errors import BadSetting, RunProblem
+from constrained_dnc.errors import BadSetting, RunProblem, one_of
 from constrained_dnc.model.config import GROWING, ModelConfig, read_memory_size
+from constrained_dnc.plugins import is_import_path
 from constrained_dnc.tasks.registry import get_task
 from constrained_dnc.words import PAPERS_RULE, BackendChoice, Rule
 
@@ -110,6 +111,9 @@ def train(arguments: list[str]) -> int:
 def _approach_named(word: str) -> Approach:
     if word in APPROACHES:
         return APPROACHES[word]
+    if not word.endswith(".py") and not is_import_path(word):
+        accepted = f"{one_of(APPROACHES, word)}, or file.py:NAME for one of your own"
+        raise BadSetting("approach", word, accepted)
     from constrained_dnc.sweep.approaches import find_approaches  # noqa: PLC0415 - slow to import
 
     found = find_approaches([word])
