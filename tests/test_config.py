@@ -60,6 +60,13 @@ def test_json_round_trip(preset):
         assert again.run_id == config.run_id
 
 
+def test_run_id_is_made_once():
+    """A sweep asks every config for it, twice a second."""
+    config = make_config("sort", "compr")
+    assert config.run_id is config.run_id
+    assert replace(config, seed=1).run_id != config.run_id
+
+
 def test_run_id_depends_on_every_part():
     config = make_config("sort", "compr")
     others = [

@@ -12,6 +12,7 @@ import types
 import typing
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
+from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
 from constrained_dnc import published
@@ -163,7 +164,7 @@ class Config:
         names = {self.task: task_names(), self.approach.controller: CONTROLLERS}
         return tuple(name for name, known in names.items() if name not in known)
 
-    @property
+    @cached_property
     def run_id(self) -> str:
         """A short name that only this config has, however many iterations are asked for.
 

@@ -166,3 +166,16 @@ def test_workers_are_processes_with_one_thread():
     assert environment["XLA_FLAGS"].endswith("--xla_cpu_multi_thread_eigen=false")
     assert environment["XLA_FLAGS"].startswith(os.environ["XLA_FLAGS"])
     assert not is_alive(process)
+
+
+def test_processes_that_wait_leave_the_cores_to_training():
+    """By the callbacks of Dask itself: a setting that it does not know changes nothing."""
+
+    def seconds(dask_scheduler=None, dask_worker=None):
+        callbacks = (dask_scheduler or dask_worker).periodic_callbacks
+        return {name: callbacks[name].callback_time / 1000 for name in ("tick", "monitor")}
+
+    with connected(None, 1) as client:
+        scheduler = client.run_on_scheduler(seconds)
+        (worker,) = client.run(seconds).values()
+    assert scheduler == worker == {"tick": 1, "monitor": 10}
