@@ -68,7 +68,7 @@ def memories(study: Study, rule: str) -> str:
 
 
 def scores(study: Study, task: str) -> str:
-    """A row per approach, memory and rule: the mean over trials by length, in percent."""
+    """A row per approach, memory and rule: the median over trials by length, in percent."""
     found = {
         f"{approach}, {name}, `{rule}`": curves[task, approach]
         for rule in RULES
@@ -126,10 +126,10 @@ def lengths_of(curves: Curves) -> str:
 
 
 def percent(curves: Curves, length: int) -> str:
-    """The mean of the trials at a length, rounded down; a dash where one was not measured."""
+    """The median of the trials at a length, rounded down; a dash where one was not measured."""
     column = np.flatnonzero(curves.lengths == length)
-    mean = curves.scores[:, column].mean() if len(column) else np.nan
-    return "-" if np.isnan(mean) else str(floor(100 * mean + 1e-6))
+    median = np.median(curves.scores[:, column]) if len(column) else np.nan
+    return "-" if np.isnan(median) else str(floor(100 * median + 1e-6))
 
 
 def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -104,10 +104,27 @@ def test_maximum_length_of_a_model(models):
 
 def test_the_list_names_memories_by_their_slots(models, capsys):
     assert main(["zoo"]) == 0
-    title, _, head, row, *_ = capsys.readouterr().out.splitlines()
-    assert "rule score" in title
-    assert head.split("  ")[-5:] == ["4 slots (training)", "40 slots", "growing", "unseen", "seen"]
-    assert row.startswith("zoo:copy/compr ")
+    _, _, _, head, *_ = capsys.readouterr().out.splitlines()
+    assert head.endswith(" 4 slots (training)  40 slots  growing")
+
+
+def test_the_list_has_every_rule_and_says_which_come_along(models, capsys):
+    path = models / "copy" / "compr" / "scores.json"
+    about = json.loads(path.read_text())
+    about["scores"] = {
+        "score": {"trained": {"2": 0.96, "9": 0.95}, "extended": {"5": 0.99}},
+        "seen": {"trained": {"2": 0.96}},
+    }
+    path.write_text(json.dumps(about))
+    (models / "copy" / "compr" / "selected-seen.safetensors").touch()
+    assert main(["zoo"]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()[4:7]]
+    iterations, trials = str(about["iterations"]), str(len(about["trials"]))
+    assert rows == [
+        ["zoo:copy/compr", iterations, trials, "score", "*", "9", "5", "-"],
+        ["unseen", "-", "-", "-"],
+        ["seen", "*", "2", "-", "-"],
+    ]
 
 
 def test_commands_take_a_pretrained_model_and_leave_it_alone(models, capsys):
@@ -143,6 +160,10 @@ def test_demo_marks_what_is_wrong(models, capsys):
         assert marks.count("^") == length - right
     assert "% right by input length" in lines[-4]
     assert "rounded to integers and not limited" in lines[1]
+    assert lines[2] == (
+        f"compr: trial {run.config.seed}, {run.status.iteration} iterations (paper: 300000), "
+        "4 slots, selected by the rule score."
+    )
 
 
 @pytest.mark.parametrize(

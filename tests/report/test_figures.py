@@ -69,6 +69,15 @@ def test_extension_has_a_log_axis_and_both_numbers_of_slots(findings: Findings) 
     assert upright_lines(panel) == [50, 500]
 
 
+def test_dots_show_which_lengths_were_measured(findings: Findings) -> None:
+    for extended in (False, True):
+        panel, *_ = figures.score_against_length(findings, extended).axes
+        lines = [line for line in panel.lines if len(line.get_xdata()) > 2]
+        gaps = {bool(np.any(np.diff(line.get_xdata()) > 1)) for line in lines}
+        assert gaps == {extended}
+        assert {line.get_marker() for line in lines} == {"." if extended else ""}
+
+
 def test_trajectories_overlay_all_samples(findings: Findings, page: Path) -> None:
     with drawing.style():
         figure = figures.state_trajectories(findings, "sort", "encoding")

@@ -239,6 +239,8 @@ def test_captions_of_a_single_trial(tmp_path: Path) -> None:
     )
     assert "slots of training (50) and these (500)" in captions["score_vs_length_extended_memory"]
     assert "Growing: from 50 slots on" in captions["memory_sort"]
+    for name in ("memory_sort", "score_vs_length_extended_memory"):
+        assert "Dots: the lengths that were measured, where not all were" in captions[name]
     for name in ("states_sort_encoding", "write_modes_sort"):
         assert (
             "one trial per approach. Above each: its average score at lengths 2 to 45."

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import floor
 from typing import Any
 
 from constrained_dnc.cli.parsing import parse
 from constrained_dnc.config import parse_lengths
 from constrained_dnc.errors import LARGEST_SEED, BadSetting, require_integer
 from constrained_dnc.evaluation.lengths import predict
+from constrained_dnc.published import ITERATIONS
 from constrained_dnc.tasks.task import AbstractTask
 from constrained_dnc.training.run import Run, load_run
 from constrained_dnc.zoo import PREFIX, find
@@ -46,7 +48,8 @@ def demo(arguments: list[str]) -> int:
     training = runs[0].config.training
     print(
         f"{asked.task} by two pretrained models, both trained on lengths {training.min_length} to "
-        f"{training.max_length}. A mark below an entry: it is wrong.\n{runs[0].task.answer_note}",
+        f"{training.max_length}. A mark below an entry: it is wrong.\n{runs[0].task.answer_note}\n"
+        + "\n".join(map(_about, runs)),
         flush=True,
     )
     for problem in problems:
@@ -54,6 +57,15 @@ def demo(arguments: list[str]) -> int:
         print(_compared(runs, problem), flush=True)
     print(f"\n{_curves(asked.task, approaches)}")
     return 0
+
+
+def _about(run: Run) -> str:
+    """Which of many models this is: others of its kind score otherwise."""
+    config, rule = run.config, run.default_rule
+    return (
+        f"{config.approach.name}: trial {config.seed}, {run.status.iteration} iterations "
+        f"(paper: {ITERATIONS}), {config.model.memory_size} slots, selected by the rule {rule}."
+    )
 
 
 def _drawn(task: AbstractTask, length: int, seed: int) -> Any:
@@ -96,12 +108,15 @@ def _curves(task: str, approaches: Sequence[str]) -> str:
     """The stored scores of both models over lengths, as a table."""
     width = max(map(len, approaches))
     lines = [
-        "The same two models over many problems, % right by input length:",
+        "The same two models over many problems, % right by input length, rounded down:",
         f"  {'':{width}}  " + " ".join(f"{length:4}" for length in SHOWN),
     ]
     for approach in approaches:
         model = find(f"{PREFIX}{task}/{approach}")
         scores = model.scores()
-        cells = (f"{100 * scores[length]:4.0f}" if length in scores else "   -" for length in SHOWN)
+        cells = (
+            f"{floor(100 * scores[length] + 1e-6):4}" if length in scores else "   -"
+            for length in SHOWN
+        )
         lines.append(f"  {approach:{width}}  " + " ".join(cells))
     return "\n".join(lines)

@@ -20,6 +20,7 @@ from constrained_dnc.analysis.state_space import DIMENSIONS
 from constrained_dnc.colours import PHASE_COLOURS
 from constrained_dnc.report.drawing import (
     COLOURS,
+    DOTS_TOLD,
     TIME_COLOURS,
     Drawing,
     colour,
@@ -79,7 +80,7 @@ def curve_drawings(findings: Findings) -> Iterator[Drawing]:
             "score_vs_length_extended_memory",
             "Score against length with extended memory",
             f"The same networks with {study.extended_memory_size} slots. {extended} {slots} and "
-            f"these ({study.extended_memory_size}). {lines}",
+            f"these ({study.extended_memory_size}). {lines} {DOTS_TOLD}",
             lambda: score_against_length(findings, extended=True),
         )
     if any(("sort", name) in findings.plain.curves for name in published.SUPPLEMENT_C):

@@ -14,6 +14,7 @@ from constrained_dnc.analysis import statistics
 from constrained_dnc.config import EvaluationConfig, parse_lengths
 from constrained_dnc.report.cells import Table
 from constrained_dnc.report.drawing import (
+    DOTS_TOLD,
     MEMORY_COLOURS,
     Drawing,
     draw_curve,
@@ -133,7 +134,7 @@ def drawings(findings: Findings) -> list[Drawing]:
             f"memory_{file_name(task)}",
             f"Score against length by memory, {task}",
             f"{over_trials(_counts(findings, task))} {_growing(findings)}Dashed: the slots of "
-            f"training ({study.memory_size}). {lines_told(study.training_lengths)}",
+            f"training ({study.memory_size}). {lines_told(study.training_lengths)} {DOTS_TOLD}",
             partial(score_by_memory, findings, task),
         )
         for task in findings.tasks
