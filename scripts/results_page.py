@@ -87,7 +87,7 @@ def claims(study: Study, *_: str) -> str:
     judged = [judge_all(find(study, rule)) for rule in RULES[:2]]
     rows = []
     for by_rule in zip(*judged, strict=True):
-        if all(verdict.word in (NOT_RUN, "too few trials") for verdict in by_rule):
+        if all(verdict.word == NOT_RUN for verdict in by_rule):
             continue
         found = [
             ": ".join(filter(None, (verdict.word, verdict.here)))
