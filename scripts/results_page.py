@@ -1,4 +1,4 @@
-"""Renew the tables of the documents from the shipped results, or check them.
+"""Renew the tables and pictures of the documents from the shipped results, or check the tables.
 
     python scripts/results_page.py           # write
     python scripts/results_page.py --check   # exit code 1 if a page says something else
@@ -11,21 +11,27 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from math import floor
 from pathlib import Path
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from constrained_dnc import published
 from constrained_dnc.analysis.statistics import max_length
+from constrained_dnc.report.drawing import png, style
+from constrained_dnc.report.figures import score_against_length
 from constrained_dnc.report.findings import find
+from constrained_dnc.report.memory import score_by_memory
 from constrained_dnc.report.verdicts import NOT_RUN, judge_all
 from constrained_dnc.study import Curves, Study, read_study
 from constrained_dnc.words import Memory
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "docs" / name for name in ("results.md", "memory-size.md")]
+IMAGES = ROOT / "docs" / "images"
 RULES = ("unseen", "score", "seen")  # the paper's first
 SHOWN = (5, 10, 15, 20, 25, 30, 35, 40, 45, 50, 60, 100, 150, 200, 300, 500, 1000)
 
@@ -150,12 +156,24 @@ def renewed(page: str, study: Study) -> str:
     return re.sub(r"<!-- table: (?P<name>[\w ]+) -->\n.*?<!-- end -->", table, page, flags=re.S)
 
 
+def pictures(study: Study) -> Iterator[tuple[str, Figure]]:
+    """The figures that the documents show, by file name."""
+    by_score, by_papers_rule = find(study, "score"), find(study, "unseen")
+    compared = replace(by_score, tasks=("sort", "copy"))  # with a baseline beside them
+    yield "paper-100k", score_against_length(compared, extended=False)
+    yield "paper-100k-tasks", score_against_length(by_score, extended=False)
+    yield "memory-sort", score_by_memory(by_score, "sort")
+    for task in ("copy", "add"):
+        yield f"memory-{task}", score_by_memory(by_papers_rule, task)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--study", type=Path, default=ROOT / "results" / "paper-100k")
     parser.add_argument("--pages", type=Path, nargs="+", default=PAGES)
+    parser.add_argument("--images", type=Path, default=IMAGES)
     parser.add_argument("--check", action="store_true")
     asked = parser.parse_args()
     study = read_study(asked.study)
@@ -166,6 +184,10 @@ def main() -> None:
             path.write_text(right, encoding="utf-8")
         elif page != right:
             sys.exit(f"{path}: its tables are not those of {asked.study}; run this script")
+    if not asked.check:
+        with style():
+            for name, figure in pictures(study):
+                (asked.images / f"{name}.png").write_bytes(png(figure))
 
 
 if __name__ == "__main__":
