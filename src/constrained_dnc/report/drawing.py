@@ -54,6 +54,8 @@ TIME_COLOURS = LinearSegmentedColormap.from_list(
     "time", ["#3b0f70", "#8c2981", "#de4968", "#fe9f6d", "#f5d08f"]
 )
 DPI = 130
+DOTS_TOLD = "Dots: the lengths that were measured, where not all were; the scale is logarithmic."
+"""For the captions of figures whose lengths have gaps."""
 
 
 @dataclass(frozen=True)
@@ -163,7 +165,8 @@ def draw_curve(panel: Axes, curve: Curves, shade: str, dash: str) -> None:
     """The median of the trials and their middle half; dots where not every length was measured."""
     low, median, high = 100 * np.quantile(curve.scores, [0.25, 0.5, 0.75], axis=0)
     panel.fill_between(curve.lengths, low, high, color=shade, alpha=0.18, lw=0)
-    dot = "." if np.any(np.diff(curve.lengths) > 1) else ""
+    has_gaps = len(curve.lengths) == 1 or np.any(np.diff(curve.lengths) > 1)
+    dot = "." if has_gaps else ""
     panel.plot(curve.lengths, median, color=shade, ls=dash, lw=1.6, marker=dot, markersize=4)
 
 
@@ -175,9 +178,6 @@ def finish_panel(panel: Axes, training_lengths: tuple[int, int] | None) -> None:
     panel.axhline(100 * THRESHOLD, color=mpl.rcParams["grid.color"], lw=0.8, zorder=0)
     panel.set_ylim(-2, 103)
     panel.margins(x=0.01)
-
-
-DOTS_TOLD = "Dots: the lengths that were measured, where not all were; the scale is logarithmic."
 
 
 def lines_told(training_lengths: tuple[int, int] | None) -> str:
