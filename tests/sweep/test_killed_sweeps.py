@@ -1,5 +1,6 @@
 """Whole studies of real processes, of which some are killed: all of it takes minutes."""
 
+import json
 import os
 import random
 import signal
@@ -93,7 +94,7 @@ def test_a_killed_worker_is_replaced(tmp_path, undisturbed):
     code, output, errors = finish(process)
     assert code == 0, output + errors
     assert victim not in owners(study)
-    assert (study / "failures.json").read_text() == "[]"
+    assert json.loads((study / "failures.json").read_text()) == []
     np.testing.assert_equal(results(study), undisturbed)
 
 
