@@ -221,11 +221,14 @@ def assert_no_growth(calls: int):
 
     for _ in range(200):
         call()
-    before = resident_bytes()
-    for _ in range(calls):
-        call()
+    growths = []
+    for _ in range(3):  # a leak is there every time, what other tests have left behind only once
+        before = resident_bytes()
+        for _ in range(calls):
+            call()
+        growths.append(resident_bytes() - before)
     # One leaked array of the smallest kind would be 64 bytes and its owner, per call.
-    assert resident_bytes() - before < 32 * calls + 2**20
+    assert min(growths) < 32 * calls + 2**20, growths
 
 
 needs_statm = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="Linux only")
@@ -241,5 +244,4 @@ def test_does_not_leak():
 @needs_statm
 @pytest.mark.slow
 def test_does_not_leak_in_many_calls():
-    assert_no_growth(10_000)
     assert_no_growth(10_000)
