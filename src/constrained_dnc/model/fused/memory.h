@@ -171,25 +171,80 @@ void write(const MemoryState& now, const float* old, const Interface& x, const M
   std::memset(now.memory + used, 0, (end - used) * sizeof(float));
 }
 
+// Rows of the link on their way through the registers: the update, and the forward reads of up to
+// four heads.
+struct LinkRows {
+  float* link;
+  const float *write_weights, *precedence;  // the second before the write
+  const float* previous;                    // read weights before, [head][slot]
+  float* forward;                           // out: L w, [head][slot]
+};
+
+constexpr int rows_at_once = lanes / 4;  // for four heads: a sum for every lane of a vector
+
+// `link_after_write` of `rows_at_once` rows from i on, and their L w. What is in both loops is copied
+// out of memory first: the compiler cannot know that the stores leave it alone.
+template <int heads>
+inline void update_and_read_forward(const LinkRows& x, int i, const MemorySizes& s) {
+  const float *w = x.write_weights, *p = x.precedence, *previous = x.previous;
+  const size_t row = s.row;
+  float* rows = x.link + i * row;
+  Vec total[lanes] = {}, own[rows_at_once], rest[rows_at_once];
+  for (int k = 0; k < rows_at_once; ++k) own[k] = fill(w[i + k]), rest[k] = fill(1.0f - w[i + k]);
+  auto column = [&](int j, bool diagonal) {
+    Vec link[rows_at_once];
+    for (int k = 0; k < rows_at_once; ++k) {
+      float* at = rows + k * row + j;
+      link[k] = (rest[k] - load(w + j)) * load(at) + own[k] * load(p + j);
+      if (diagonal) link[k] = s.others[i + k - j] ? link[k] : Vec{};
+      store(at, link[k]);
+    }
+    for (int r = 0; r < heads; ++r) {
+      const Vec weights = load(previous + r * row + j);
+      for (int k = 0; k < rows_at_once; ++k) total[4 * k + r] += link[k] * weights;
+    }
+  };
+  const int diagonal = i / lanes * lanes, end = s.span;
+  for (int j = 0; j < diagonal; j += lanes) column(j, false);
+  column(diagonal, true);
+  for (int j = diagonal + lanes; j < end; j += lanes) column(j, false);
+  float sums[lanes];
+  const Vec each = sum_each(total);
+  std::memcpy(sums, &each, sizeof each);
+  for (int k = 0; k < rows_at_once; ++k)
+    for (int r = 0; r < heads; ++r) x.forward[r * row + i + k] = sums[4 * k + r];
+}
+
+template <int heads>
+inline void update_and_read_forward(const LinkRows& x, int first, int end, const MemorySizes& s) {
+  for (int i = first; i < end; i += rows_at_once) update_and_read_forward<heads>(x, i, s);
+}
+
 // `link_after_write` and both directions of the read weights, in one pass over the matrix: blocks of
-// rows that stay in the first-level cache are updated, then used for L w (their slots) and L^T w
-// (added up).
+// rows that stay in the first-level cache are updated and used for L w (their slots), then for L^T w
+// (added up). The rows of slots that do not exist are zero and stay so.
 void follow_links(const Access& a, const MemorySizes& s) {
   constexpr int cache = 4096;  // floats
   int block = cache / s.span / lanes * lanes;
   if (block < lanes) block = lanes;
   const float* previous = a.old.read_weights;
-  const LinkUpdate update{a.link, a.link, a.now.write_weights, a.old.precedence};
-  for (int first = 0; first < s.visited; first += block) {
-    const int end = first + block < s.visited ? first + block : s.visited;
+  const LinkRows x{a.link, a.now.write_weights, a.old.precedence, previous, a.scratch.forward};
+  for (int first = 0; first < s.span; first += block) {
+    const int end = first + block < s.span ? first + block : s.span;
+    switch (s.heads) {
+      case 1: update_and_read_forward<1>(x, first, end, s); break;
+      case 2: update_and_read_forward<2>(x, first, end, s); break;
+      case 3: update_and_read_forward<3>(x, first, end, s); break;
+      default: update_and_read_forward<4>(x, first, end, s);
+    }
     const float* rows = a.link + size_t(first) * s.row;
-    link_after_write(update, first, end, s);
-    for (int r = 0; r < s.heads; ++r)
-      multiply(a.scratch.forward + size_t(r) * s.row + first,
-               {rows, round_up(end - first, lanes), s.span, s.row},
+    for (int r = 4; r < s.heads; ++r)
+      multiply(a.scratch.forward + size_t(r) * s.row + first, {rows, end - first, s.span, s.row},
                previous + size_t(r) * s.row);
-    multiply_transposed(a.scratch.backward, {rows, end - first, s.span, s.row},
-                        {previous + first, s.row, s.heads}, first > 0);
+    const Matrix existing{rows, (end < s.visited ? end : s.visited) - first, s.span, s.row};
+    const Scalars weights{previous + first, s.row, s.heads};
+    if (first > 0) multiply_transposed<true>(a.scratch.backward, existing, weights);
+    else multiply_transposed<false>(a.scratch.backward, existing, weights);
   }
 }
 

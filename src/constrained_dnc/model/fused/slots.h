@@ -71,8 +71,8 @@ inline void multiply(float* out, Matrix m, const float* vector) {
   }
 }
 
-template <int heads, int vectors>
-inline void transposed_block(float* out, Matrix m, Scalars scalars, bool add) {
+template <int heads, int vectors, bool add>
+inline void transposed_block(float* out, Matrix m, Scalars scalars) {
   Vec total[heads][vectors];
   for (int r = 0; r < heads; ++r)
     for (int v = 0; v < vectors; ++v)
@@ -88,32 +88,33 @@ inline void transposed_block(float* out, Matrix m, Scalars scalars, bool add) {
     for (int v = 0; v < vectors; ++v) store(out + size_t(r) * m.row + v * lanes, total[r][v]);
 }
 
-template <int heads>
-inline void transposed_heads(float* out, Matrix m, Scalars scalars, bool add) {
+template <int heads, bool add>
+inline void transposed_heads(float* out, Matrix m, Scalars scalars) {
   constexpr int wide = heads == 1 ? 4 : 2;
   const float* x = m.x;
   int j = 0;
   for (; j + wide * lanes <= m.columns; j += wide * lanes) {
     m.x = x + j;
-    transposed_block<heads, wide>(out + j, m, scalars, add);
+    transposed_block<heads, wide, add>(out + j, m, scalars);
   }
   for (; j < m.columns; j += lanes) {
     m.x = x + j;
-    transposed_block<heads, 1>(out + j, m, scalars, add);
+    transposed_block<heads, 1, add>(out + j, m, scalars);
   }
 }
 
 // out[r, j] = (out[r, j] +) sum_i matrix[i, j] scalars[r, i]: column blocks stay in registers.
-void multiply_transposed(float* out, Matrix m, Scalars scalars, bool add = false) {
+template <bool add = false>
+void multiply_transposed(float* out, Matrix m, Scalars scalars) {
   for (int r = 0; r < scalars.heads; r += 4) {
     float* to = out + size_t(r) * m.row;
     const int heads = scalars.heads - r;
     const Scalars from{scalars.x + size_t(r) * scalars.stride, scalars.stride, heads};
     switch (heads) {
-      case 1: transposed_heads<1>(to, m, from, add); break;
-      case 2: transposed_heads<2>(to, m, from, add); break;
-      case 3: transposed_heads<3>(to, m, from, add); break;
-      default: transposed_heads<4>(to, m, from, add);
+      case 1: transposed_heads<1, add>(to, m, from); break;
+      case 2: transposed_heads<2, add>(to, m, from); break;
+      case 3: transposed_heads<3, add>(to, m, from); break;
+      default: transposed_heads<4, add>(to, m, from);
     }
   }
 }
