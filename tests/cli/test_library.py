@@ -26,6 +26,17 @@ def test_every_command_has_help(command, capsys):
     assert f"cdnc {command}" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("command", ["report", "show", "evaluate"])
+def test_help_is_whole_after_other_arguments(command, capsys):
+    texts = []
+    for before in ([], ["sort"]):
+        with pytest.raises(SystemExit) as stop:
+            main([command, *before, "-h"])
+        assert stop.value.code == 0
+        texts.append(capsys.readouterr().out)
+    assert texts[0] == texts[1]
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_is_for_people(command, capsys):
     for _ in range(2):  # the second time is as good

@@ -43,6 +43,8 @@ def parse(
     options: dict[str, Any] = {} if default is None else {"default": default}
     options |= {"prog": program, "description": inspect.cleandoc(description or "")}
     complaint = io.StringIO()
+    if "--help" in arguments or "-h" in arguments:  # after others it would leave those out
+        arguments = ["--help"]
     try:
         with contextlib.redirect_stderr(complaint):
             return tyro.cli(options_of(kind), args=arguments, registry=VALUES, **options)
