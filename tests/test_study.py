@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from constrained_dnc.errors import BadSetting, RunProblem
-from constrained_dnc.study import query, read_study, write_results
+from constrained_dnc.study import Curves, query, read_study, write_results
 from constrained_dnc.study.disk import results_table, set_damaged_aside
 from synthetic import Request, row, write_study
 
@@ -281,3 +281,18 @@ def test_a_damaged_analysis_is_left_out_and_named(tmp_path: Path) -> None:
     (missing,) = study.missing()
     assert missing.startswith(f"{file} cannot be read: ")
     assert missing.endswith("left out; `cdnc reproduce` makes it again.")
+
+
+@pytest.mark.parametrize(
+    ("scores", "ends"),
+    [
+        ([0.4], (0.4, 0.4, 0.4)),
+        ([0.2, 1.0], (0.2, 0.6, 1.0)),
+        ([0.9, 0.1, 0.5, 0.7], (0.1, 0.6, 0.9)),
+        ([0.5, 0.1, 0.4, 0.2, 0.3], (0.2, 0.3, 0.4)),
+    ],
+)
+def test_a_band_holds_the_middle_half_of_the_trials_or_all_of_a_few(scores, ends):
+    names = tuple(map(str, range(len(scores))))
+    curves = Curves("sort", "reg", "accuracy", names, np.array([7]), np.array(scores)[:, None])
+    np.testing.assert_allclose(curves.band[:, 0], ends)

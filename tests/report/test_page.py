@@ -254,7 +254,8 @@ def test_captions_of_several_trials(tmp_path: Path, trials: int) -> None:
     contents = collect(read_study(write_study(tmp_path, request)))
     captions = {of.name: of.caption for found in contents.drawings.values() for of in found}
     tables = {of.name: of.caption for found in contents.tables.values() for of in found}
-    spread = f"Median over {trials} trials; the band holds the middle half of them."
+    held = {2: "all", 5: "the middle half"}[trials]
+    spread = f"Median over {trials} trials; the band holds {held} of them."
     assert captions["score_vs_length"].startswith(spread)
     shown = {2: "the 2 trials, the best first,", 5: "the 3 best trials and, of the others, the 2"}
     assert shown[trials] in captions["read_modes_sort"]

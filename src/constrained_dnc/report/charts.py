@@ -113,7 +113,7 @@ def data(rules: Sequence[Findings]) -> list[dict[str, object]]:
 
 def _series(curve: Curves) -> dict[str, object]:
     complete = ~np.isnan(curve.scores).any(axis=0)
-    low, median, high = 100 * np.quantile(curve.scores[:, complete], [0.25, 0.5, 0.75], axis=0)
+    low, median, high = 100 * curve.band[:, complete]
     return {
         "approach": curve.approach,
         "colour": colour(curve.approach),

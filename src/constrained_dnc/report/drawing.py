@@ -155,15 +155,15 @@ def grid(count: int, columns: int, width: float, height: float) -> tuple[Figure,
 def draw_curves(
     panel: Axes, curves: Sequence[Curves], training_lengths: tuple[int, int] | None
 ) -> None:
-    """Medians with the middle half of the trials, in the colours of their approaches."""
+    """Medians and bands of the trials, in the colours of their approaches."""
     for curve in curves:
         draw_curve(panel, curve, colour(curve.approach), dash(curve.approach))
     finish_panel(panel, training_lengths)
 
 
 def draw_curve(panel: Axes, curve: Curves, shade: str, dash: str) -> None:
-    """The median of the trials and their middle half; dots where not every length was measured."""
-    low, median, high = 100 * np.quantile(curve.scores, [0.25, 0.5, 0.75], axis=0)
+    """The median of the trials and their band; dots where not every length was measured."""
+    low, median, high = 100 * curve.band
     panel.fill_between(curve.lengths, low, high, color=shade, alpha=0.18, lw=0)
     has_gaps = len(curve.lengths) == 1 or np.any(np.diff(curve.lengths) > 1)
     dot = "." if has_gaps else ""

@@ -184,7 +184,7 @@ def wanted_embeddings(findings: Findings) -> list[tuple[str, str]]:
 
 
 def score_against_length(findings: Findings, extended: bool) -> Figure:
-    """Median score and middle half over trials, per task."""
+    """Median score and band over trials, per task."""
     curves = findings.at(extended).curves
     tasks = [task for task in findings.tasks if any(of == task for of, _ in curves)]
     figure, panels = grid(len(tasks), columns=min(4, len(tasks)), width=3.3, height=2.5)

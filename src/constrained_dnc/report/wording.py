@@ -9,6 +9,7 @@ from decimal import ROUND_HALF_UP, Decimal
 from math import isfinite
 
 from constrained_dnc.errors import printable
+from constrained_dnc.study import FEW_TRIALS
 
 Number = float | int
 
@@ -84,15 +85,21 @@ def span(ends: tuple[int, int], word: Callable[[int], str] = str) -> str:
 def over_trials(counts: Iterable[int]) -> str:
     """What a line and its band are, for so many trials.
 
-    >>> over_trials([1, 1]), over_trials([3])
-    ('One trial each.', 'Median over 3 trials; the band holds the middle half of them.')
+    >>> over_trials([1, 1]), over_trials([10])
+    ('One trial each.', 'Median over 10 trials; the band holds the middle half of them.')
+    >>> over_trials([1, 3])
+    'Median over 1 to 3 trials; the band holds all of them.'
+    >>> over_trials([2, 9])
+    'Median over 2 to 9 trials; the band holds the middle half, with up to 4 trials all, of them.'
     """
     found = sorted({*counts})
     if found == [1]:
         return "One trial each."
-    which = "of them" if found[0] > 1 else "where there are several"
-    several = span((found[0], found[-1]))
-    return f"Median over {several} trials; the band holds the middle half {which}."
+    several = [count for count in found if count > 1]
+    held = "the middle half" if several[-1] > FEW_TRIALS else "all"
+    if held != "all" and several[0] <= FEW_TRIALS:
+        held += f", with up to {FEW_TRIALS} trials all,"
+    return f"Median over {span((found[0], found[-1]))} trials; the band holds {held} of them."
 
 
 def label(text: str) -> str:

@@ -27,6 +27,9 @@ from constrained_dnc.study.disk import (
 )
 from constrained_dnc.words import RULES, Memory
 
+FEW_TRIALS = 4
+"""Up to so many have no middle half worth the name."""
+
 
 @dataclass(frozen=True)
 class Trial:
@@ -60,6 +63,12 @@ class Curves:
     @property
     def trials(self) -> int:
         return len(self.run_ids)
+
+    @property
+    def band(self) -> Float[np.ndarray, "3 lengths"]:
+        """Lower end, median and upper end: the middle half of the trials, all of a few."""
+        ends = (0, 1) if self.trials <= FEW_TRIALS else (0.25, 0.75)
+        return np.quantile(self.scores, [ends[0], 0.5, ends[1]], axis=0)
 
 
 @dataclass(frozen=True)
