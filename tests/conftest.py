@@ -7,7 +7,9 @@ from pathlib import Path
 
 # Most of the time goes into compiling small programs that run once: compile them quickly.
 os.environ.setdefault(
-    "XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1"
+    "XLA_FLAGS",
+    "--xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1"
+    " --xla_cpu_use_fusion_emitters=false",
 )
 
 import jax

@@ -184,6 +184,17 @@ def test_demo_refuses_before_it_says_anything(capsys, arguments, sentence):
     assert said.err == f"cdnc: {sentence}\n"
 
 
+@pytest.mark.parametrize("task", ["add", "search", "logic"])
+def test_demo_refuses_what_has_no_digits(capsys, task):
+    assert main(["demo", "--task", task, "--baseline", "compr+reg"]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err == (
+        f"cdnc: task is {task!r}; accepted: one whose problems and results are sequences of "
+        "digits\n"
+    )
+
+
 def test_demo_of_an_unknown_model_says_what_there_is(models, capsys):
     assert main(["demo", "--task", "sortt"]) == 2
     assert "zoo:copy/compr" in capsys.readouterr().err

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from constrained_dnc.errors import (
     BadSetting,
@@ -49,7 +49,7 @@ class Approach:
     """Squash the carried cell state with tanh."""
     regularisation: Regularisation | None = None
     """Regularise the cell states with an additional loss."""
-    lookup: str = field(default="every-slot", metadata={"came_later": True})
+    lookup: str = "every-slot"
     """every-slot: look-up by content sees every slot, as in the paper; used-slots: a slot counts as
     far as it is used, so that the number of slots does not matter."""
 

@@ -179,10 +179,7 @@ class Config:
 
     @staticmethod
     def from_json(text: str) -> Config:
-        """The config that `to_json` wrote; unknown and missing fields are refused.
-
-        A field that came later than the file has its default, which is what the file meant.
-        """
+        """The config that `to_json` wrote; unknown and missing fields are refused."""
         try:
             values = json.loads(text)
         except json.JSONDecodeError as error:
@@ -221,7 +218,7 @@ def parse_lengths(text: str, setting: str = "lengths") -> tuple[int, ...]:
             span, _, step = part.partition(":")
             first, dots, last = span.partition("..")
             ends = int(first), int(last if dots else first)
-            if max(ends) > LONGEST_INPUT:
+            if min(ends) < 1 or max(ends) > LONGEST_INPUT:
                 raise BadSetting(setting, text, accepted)
             lengths += range(ends[0], ends[1] + 1, int(step or 1))
     except ValueError as error:
@@ -411,8 +408,6 @@ def _build_dataclass(kind: Any, value: object, path: str) -> Any:
     names: Sequence[str] = [entry.name for entry in fields(kind)]
     if not isinstance(value, Mapping):
         raise BadSetting(path, value, f"the fields {', '.join(names)}")
-    added = {entry.name: entry.default for entry in fields(kind) if "came_later" in entry.metadata}
-    value = {**added, **value}
     for name in (*value, *names):
         if name not in names:
             raise BadSetting(path, name, f"the fields {', '.join(names)}")

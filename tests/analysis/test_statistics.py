@@ -156,6 +156,10 @@ def test_warning_for_few_trials() -> None:
     some = statistics.few_trials_warning(_tests((6, 6)))
     assert some is not None
     assert "0.0022" in some
+    uneven = statistics.few_trials_warning(_tests((2, 2), (2, 10), (2, 10)))
+    assert uneven is not None
+    assert "with 2 against 10 trials the smallest p an exact two-sided test can give is" in uneven
+    assert "as few as 2 trials" in uneven
     assert statistics.few_trials_warning(_tests((10, 10))) is None
     assert statistics.few_trials_warning([]) is None
 

@@ -44,6 +44,13 @@ def test_bench_without_the_kernel_says_why(small, capsys, monkeypatch):
     assert "| fused, ms | - | - |" in text
 
 
+def test_a_picture_of_another_kind_is_refused_before_anything_is_measured(capsys):
+    assert main(["bench", "--plot", "b.txt"]) == 2
+    assert capsys.readouterr().err == (
+        "cdnc: plot is 'b.txt'; accepted: a file whose name ends in .png\n"
+    )
+
+
 @pytest.fixture
 def turns(monkeypatch):
     """A stand-in as peer and one for ours; who ran when."""

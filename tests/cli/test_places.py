@@ -65,12 +65,15 @@ def test_a_disk_that_is_read_only(tmp_path, capsys):
         for code, words in (
             (1, [*TRAIN, f"{place}/run", "--training.iterations", "80"]),
             (2, [*TRAIN, f"{place}/new"]),
-            (1, ["evaluate", f"{place}/run"]),
             (1, ["explore", f"{place}/run", "1 2", "--html", f"{place}/page.html"]),
             (1, ["report", f"{place}/study"]),
             (2, ["reproduce", "--preset", "smoke", "--study", f"{place}/new"]),
         ):
             assert "Read-only file system" in refused(capsys, code, *words)
+        assert main(["evaluate", f"{place}/run", "--lengths", "2"]) == 1
+        printed, told = capsys.readouterr()
+        assert "whole sequence" in printed  # what was computed is not lost
+        assert "Read-only file system" in told.splitlines()[-1]
         assert main(["predict", f"{place}/run", "1 2"]) == 0
         assert main(["results", f"{place}/study"]) == 0
         disk.change("rw")

@@ -8,12 +8,12 @@ import sys
 
 import pytest
 
-from constrained_dnc.cli import main
+from constrained_dnc.cli import main, studies
 from constrained_dnc.cli.studies import _tell_estimate
 from constrained_dnc.config import make_config
 from constrained_dnc.files import locked
 from constrained_dnc.sweep import executors, trial
-from constrained_dnc.sweep.plan import make_request, open_study
+from constrained_dnc.sweep.plan import Plan, make_request, open_study
 from constrained_dnc.sweep.trial import estimate_seconds
 from constrained_dnc.training.loop import train
 from smoke_studies import finish, owners, start, wait_for
@@ -48,6 +48,20 @@ def test_a_bad_request_costs_one_sentence(options, setting, tmp_path, monkeypatc
     assert main(["reproduce", "--preset", "smoke", *options.split()]) == 2
     (sentence,) = capsys.readouterr().err.splitlines()
     assert re.match(rf"cdnc: {setting} is .*; accepted: ", sentence)
+
+
+@pytest.mark.parametrize("form", ["--study {}", "--study={}", "--workers 1 --study {}"])
+def test_the_folder_alone_resumes_what_was_asked_of_it(form, tmp_path, monkeypatch, capsys):
+    plan = open_study(tmp_path, make_request("smoke", ["sort"], ["compr"], trials=2))
+    monkeypatch.setattr(Plan, "is_done", lambda *_: True)
+    monkeypatch.setattr(studies, "write_report", lambda folder: None)
+    before = (tmp_path / "study.json").read_bytes()
+    assert main(["reproduce", *form.format(tmp_path).split()]) == 0
+    assert "2 runs, 2 ended, 0 to go" in capsys.readouterr().err
+    assert (tmp_path / "study.json").read_bytes() == before
+    assert main(["reproduce", *form.format(tmp_path).split(), "--trials", "3"]) == 2
+    assert "preset is 'quick'; accepted: 'smoke'" in capsys.readouterr().err
+    assert len(plan.configs) == 2
 
 
 def test_the_estimate_is_of_updates_and_measures(monkeypatch):

@@ -172,6 +172,13 @@ def test_an_evaluation_that_was_given_up_is_not_repeated(run, monkeypatch):
     assert path.stat().st_mtime_ns == stamp
 
 
+def test_a_part_of_an_evaluation_is_not_one_that_was_given_up(run, monkeypatch):
+    monkeypatch.setattr(lengths, "LOWEST_SCORE", 2.0)
+    monkeypatch.setattr(lengths, "parse_lengths", lambda text: (2, 3, 4))
+    evaluate(run, memory_sizes=["growing"], lengths=[2], selection="score")
+    assert evaluated(run, "growing", "score")["length"].to_pylist() == [2, 3]
+
+
 def test_on_the_command_line(run, capsys):
     folder = str(run.folder)
     assert main(["evaluate", folder, "--memory-size", "4,growing", "--lengths", "2"]) == 0

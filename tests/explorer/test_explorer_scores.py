@@ -37,6 +37,14 @@ def test_rules_are_told_apart():
     )
 
 
+def test_scores_of_two_iterations_are_told_apart():
+    curves = [Curve("unseen", "50 slots", {2: 1.0}, 10), Curve("unseen", "80 slots", {3: 1.0}, 40)]
+    assert in_words(curves, 90) == (
+        "Rule unseen (the paper's), iteration 10 of 90: maximum length 2 with 50 slots. "
+        "Rule unseen (the paper's), iteration 40 of 90: maximum length 3 with 80 slots."
+    )
+
+
 def test_the_paper_stands_beside_its_own_rule(runs, monkeypatch, tmp_path):
     """A pretrained model has parameters of the rule score; the paper's number is of another."""
     folder = tmp_path / "copy" / "compr+reg"

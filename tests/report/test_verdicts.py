@@ -21,7 +21,12 @@ NAMES = {
 
 
 def verdicts(
-    path: Path, task: str = "sort", memory_size: int = 50, every: int = 1, **ends: list[int]
+    path: Path,
+    task: str = "sort",
+    memory_size: int = 50,
+    every: int = 1,
+    measured: range = range(2, 61),
+    **ends: list[int],
 ) -> dict[str, Verdict]:
     """Verdicts on a task when the trials of an approach are right up to the given lengths."""
     names = {name: NAMES[name] for name in ends}
@@ -38,8 +43,8 @@ def verdicts(
     (path / "study.json").write_text(json.dumps(request))
     for name, lengths in ends.items():
         for seed, end in enumerate(lengths):
-            measured = [at for at in range(2, 61) if at % every == 0]
-            rows = [row(task, names[name], seed, at, float(at <= end)) for at in measured]
+            at_these = [at for at in measured if at % every == 0]
+            rows = [row(task, names[name], seed, at, float(at <= end)) for at in at_these]
             changed = {"memory_size": memory_size, "run_id": f"{task}-{name}-{seed}"}
             write_results(path, f"{name}-{seed}-{memory_size}", [r | changed for r in rows])
     return {verdict.claim.text: verdict for verdict in judge_all(find(read_study(path)))}
@@ -202,6 +207,34 @@ def test_a_difference_of_grids_is_no_loss(tmp_path: Path) -> None:
     assert found.caution == "at the lengths that were evaluated with both memories 20 against 20"
     found = verdicts(tmp_path, memory_size=500, every=5, stateful=[19])[name]
     assert (found.here, found.kind) == ("15 against 23", "yes")
+
+
+def test_lengths_that_the_memory_of_training_was_not_evaluated_at_are_no_gain(
+    tmp_path: Path,
+) -> None:
+    name = "copy: compr+reg with extended memory processes longer inputs than without"
+    verdicts(tmp_path, "copy", measured=range(2, 31), both=[30])
+    found = verdicts(tmp_path, "copy", memory_size=500, every=5, both=[60])[name]
+    assert (found.here, found.word, found.kind) == ("60 against 30", "same direction", "open")
+    assert found.caution == "at the lengths that were evaluated with both memories 30 against 30"
+    verdicts(tmp_path, "copy", measured=range(2, 31), both=[29])
+    assert verdicts(tmp_path, "copy", memory_size=500, every=5, both=[60])[name].kind == "yes"
+
+
+@pytest.mark.parametrize(
+    ("task", "name"),
+    [
+        ("sort", "compr+reg sorts better on average than the stateful baseline"),
+        ("copy", "copy: compr+reg scores significantly better than the stateful baseline"),
+    ],
+)
+def test_averages_without_their_lengths_decide_nothing(
+    tmp_path: Path, task: str, name: str
+) -> None:
+    ends = {"both": [60] * 10, "stateful": [55] * 10}
+    found = verdicts(tmp_path, task, measured=range(50, 61), **ends)[name]
+    assert (found.word, found.agrees) == ("not run", None)
+    assert found.caution == "not evaluated at the lengths of the average"
 
 
 def test_failing_at_lengths_of_training(tmp_path: Path) -> None:

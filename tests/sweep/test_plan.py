@@ -3,6 +3,7 @@
 import json
 import shutil
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,11 +14,13 @@ import pytest
 
 from constrained_dnc import published
 from constrained_dnc.approaches import APPROACHES
+from constrained_dnc.config import make_config
 from constrained_dnc.errors import BadSetting, RunProblem
+from constrained_dnc.files import locked
 from constrained_dnc.study import query, read_study, write_results
 from constrained_dnc.study.disk import analysis_file, results_name, write_analysis
 from constrained_dnc.sweep import plan as plan_module
-from constrained_dnc.sweep.plan import EVALUATED, Plan, make_request, open_study
+from constrained_dnc.sweep.plan import EVALUATED, Plan, make_request, open_study, reopen_study
 from synthetic import row
 
 SMOKE = make_request("smoke")
@@ -187,6 +190,66 @@ def test_a_study_remembers_all_requests(tmp_path):
     }
     assert (study.tasks, study.approaches) == (("copy", "add", "sort"), ("compr",))
     assert "copy, compr: 0 of 1 trials have results." in study.missing()
+
+
+def test_a_study_is_resumed_by_its_folder_alone(tmp_path):
+    wide = make_config("sort", "compr", preset="smoke")
+    parts = replace(wide.model, hidden_size=24), wide.training, wide.evaluation
+    first = make_request("smoke", ["sort"], ["compr"], trials=2, parts=parts)
+    second = make_request("smoke", ["sort", "copy"], ["compr", "reg"], 1, 120, parts)
+    for request in (first, second):
+        open_study(tmp_path, request)
+    before = (tmp_path / "study.json").read_bytes()
+    found = {config.run_id: config for config in reopen_study(tmp_path).configs}
+    longest = {config.run_id: config for config in (*first.configs(), *second.configs())}
+    assert found == longest
+    assert [config.seed for config in found.values()] == [0, 0, 0, 0, 1]
+    assert (tmp_path / "study.json").read_bytes() == before
+
+
+def test_code_of_your_own_is_not_imported_by_a_folders_name(tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "from constrained_dnc.tasks.copy import Copy\n\n\nclass Mine(Copy):\n    name = 'mine'\n"
+    )
+    open_study(tmp_path / "study", make_request("smoke", [f"{tmp_path}/mine.py:Mine"]))
+    with pytest.raises(BadSetting, match="accepted: one without code of your own"):
+        reopen_study(tmp_path / "study")
+
+
+def test_a_study_that_does_not_say_what_was_asked_for_is_not_resumed(tmp_path):
+    open_study(tmp_path, SMOKE)
+    path = tmp_path / "study.json"
+    stored = json.loads(path.read_text())
+    del stored["settings"]
+    path.write_text(json.dumps(stored))
+    with pytest.raises(BadSetting, match="says what was asked for"):
+        reopen_study(tmp_path)
+
+
+def test_two_sweeps_that_open_a_study_at_once_both_add_to_it(tmp_path):
+    with ThreadPoolExecutor(1) as pool:
+        with locked(tmp_path / "lock"):
+            waiting = pool.submit(open_study, tmp_path, make_request("smoke", ["sort"]))
+            with pytest.raises(TimeoutError):
+                waiting.result(timeout=0.3)
+            assert not (tmp_path / "study.json").exists()
+        waiting.result(timeout=60)
+    open_study(tmp_path, SMOKE)
+    assert read_study(tmp_path).tasks == ("sort", "copy")
+
+
+def test_longer_training_is_missing_only_where_it_was_asked_for(tmp_path):
+    longer = make_request("smoke", approaches=["compr"], iterations=120)
+    for request in (make_request("smoke", approaches=["compr"], trials=2), longer):
+        plan = open_study(tmp_path, request)
+        for config in plan.configs:
+            mark_done(plan, config)
+    assert read_study(tmp_path).missing() == []
+    open_study(tmp_path, make_request("smoke", approaches=["compr"], trials=2, iterations=180))
+    assert [told for told in read_study(tmp_path).missing() if "measured after" in told] == [
+        "copy, compr, trial 0: measured after 120 of 180 iterations.",
+        "copy, compr, trial 1: measured after 60 of 180 iterations.",
+    ]
 
 
 def test_another_preset_is_refused_and_nothing_is_touched(tmp_path):

@@ -170,7 +170,7 @@ def few_trials_warning(tests: Iterable[PairTest]) -> str | None:
     counts = [test.trials for test in tests]
     if not counts or min(min(pair) for pair in counts) >= published.TRIALS:
         return None
-    fewest, most = min(counts, key=min), max(counts, key=min)
+    most, fewest = (best(counts, key=lambda pair: smallest_p(*pair)) for best in (min, max))
     least = smallest_p(*most)
     sizes = f"{most[0]} against {most[1]} trials"
     if least > SIGNIFICANCE:

@@ -36,6 +36,8 @@ def bench(arguments: list[str]) -> int:
     """
     asked = parse(_Bench, arguments, "cdnc bench", bench.__doc__)
     require_integer("repeats", asked.repeats, 1)
+    if asked.plot is not None and asked.plot.suffix != ".png":
+        raise BadSetting("plot", str(asked.plot), "a file whose name ends in .png")
     if asked.against is not None:
         return _bench_against(asked, asked.against)
     from constrained_dnc.bench import measure  # noqa: PLC0415 - slow to import
@@ -159,7 +161,7 @@ def draw(result: dict[str, Any], path: Path) -> None:
         axis.set_xlabel(name)
         axis.set_title("fused, one core, fastest run, ms", fontsize=9)
     file = io.BytesIO()
-    figure.savefig(file, format=path.suffix[1:] or "png", dpi=110)
+    figure.savefig(file, format="png", dpi=110)
     write_atomically(path, file.getvalue())
 
 

@@ -69,10 +69,12 @@ def _about(run: Run) -> str:
 
 
 def _drawn(task: AbstractTask, length: int, seed: int) -> Any:
-    """A problem whose result can be printed as digits."""
+    """A problem that can be printed as digits, as can its result."""
     problem = task.sample(seed, 1, length).problems[0]
-    if not all(isinstance(entry, int) for entry in task.solve(problem)):
-        raise BadSetting("task", task.name, "one whose result is one sequence of digits")
+    for entries in (problem, task.solve(problem)):
+        if not isinstance(entries, tuple) or any(type(entry) is not int for entry in entries):
+            accepted = "one whose problems and results are sequences of digits"
+            raise BadSetting("task", task.name, accepted)
     return problem
 
 

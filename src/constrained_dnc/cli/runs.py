@@ -6,7 +6,7 @@ import json
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
@@ -27,6 +27,11 @@ from constrained_dnc.model.config import GROWING, ModelConfig, read_memory_size
 from constrained_dnc.plugins import is_import_path
 from constrained_dnc.tasks.registry import get_task
 from constrained_dnc.words import PAPERS_RULE, BackendChoice, Rule
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from constrained_dnc.training.run import Run
 
 DIVERGED = 3
 _PRESETS = "Which defaults, and how long they take on one core: "
@@ -164,8 +169,7 @@ def evaluate(arguments: list[str]) -> int:
     sizes = None if asked.memory_size is None else parse_memory_sizes(asked.memory_size)
     lengths = None if asked.lengths is None else parse_lengths(asked.lengths)
     from constrained_dnc.evaluation.lengths import evaluate as evaluate_run  # noqa: PLC0415 - slow to import
-    from constrained_dnc.evaluation.lengths import make_plan  # noqa: PLC0415
-    from constrained_dnc.evaluation.memories import size_in  # noqa: PLC0415
+    from constrained_dnc.evaluation.lengths import make_plan, store_scores  # noqa: PLC0415
     from constrained_dnc.training.compilation import use_compilation_cache  # noqa: PLC0415
     from constrained_dnc.training.run import load_run  # noqa: PLC0415
 
@@ -183,18 +187,26 @@ def evaluate(arguments: list[str]) -> int:
             progress=lambda done, total, row: ticker.show(
                 int(100 * done / total), 100, f"length {row.length}, memory size {row.memory_size}"
             ),
+            store=False,
         )
     if asked.json:
         print(json.dumps(table.to_pylist()))
-        return 0
+    else:
+        _print_scores(run, table, len(make_plan(run, lengths, sizes, asked.batches)))
+    store_scores(run, table, asked.selection or run.default_rule)  # what is printed is not lost
+    return 0
+
+
+def _print_scores(run: Run, table: pa.Table, planned: int) -> None:
+    from constrained_dnc.evaluation.memories import size_in  # noqa: PLC0415
+
     print(f"{'memory size':>11}  {'length':>6}  {run.task.score_kind:>8}  whole sequence")
     for row in table.to_pylist():
         print(
             f"{size_in(row):>11}  {row['length']:6}  {100 * row['score']:6.1f} %  "
             f"{100 * row['sequence_accuracy']:12.1f} %"
         )
-    planned = make_plan(run, lengths, sizes, asked.batches)
-    if len(planned) > len(table):
+    if planned > len(table):
         print(f"{GROWING:>11}  longer inputs not measured: less than half is right")
     row = table.slice(0, 1).to_pylist()[0]
     print(
@@ -202,7 +214,6 @@ def evaluate(arguments: list[str]) -> int:
         f"{row['iteration']} (selection by rule {row['selection']}; {row['status']} after "
         f"{row['iterations']}, skipped updates {row['skipped_updates']})"
     )
-    return 0
 
 
 @dataclass(frozen=True)

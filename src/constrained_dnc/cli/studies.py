@@ -62,7 +62,8 @@ class _Reproduce:
 def reproduce(arguments: list[str]) -> int:
     """Train, evaluate and analyse tasks x approaches x trials, then write the report.
 
-    Interrupted at any point, the same command resumes.
+    Interrupted at any point, the same command resumes; --study alone resumes all that was ever
+    asked of a study.
     """
     preset = value_of(arguments, "--preset", _Reproduce.preset)
     base = make_config("sort", "compr", preset=preset)
@@ -74,21 +75,28 @@ def reproduce(arguments: list[str]) -> int:
     if asked.workers is not None:
         require_integer("workers", asked.workers, 1)
     from constrained_dnc.cli.watching import SweepWatcher  # noqa: PLC0415 - slow to import
-    from constrained_dnc.study.disk import ATTEMPTS  # noqa: PLC0415
+    from constrained_dnc.study.disk import ATTEMPTS, is_study  # noqa: PLC0415
     from constrained_dnc.sweep.executors import connected, execute  # noqa: PLC0415
-    from constrained_dnc.sweep.plan import make_request, open_study  # noqa: PLC0415
+    from constrained_dnc.sweep.plan import (  # noqa: PLC0415
+        make_request,
+        open_study,
+        reopen_study,
+    )
     from constrained_dnc.training.stopping import interrupts_raise  # noqa: PLC0415
 
-    request = make_request(
-        asked.preset,
-        asked.tasks,
-        asked.approaches,
-        asked.trials,
-        asked.iterations,
-        (asked.model, asked.training, asked.evaluation),
-    )
     folder = asked.study or Path("studies", asked.preset)
-    plan = open_study(folder, request, ["reproduce", *arguments])
+    if asked.study and is_study(folder) and _says_only_where(arguments):
+        plan = reopen_study(folder)
+    else:
+        request = make_request(
+            asked.preset,
+            asked.tasks,
+            asked.approaches,
+            asked.trials,
+            asked.iterations,
+            (asked.model, asked.training, asked.evaluation),
+        )
+        plan = open_study(folder, request, ["reproduce", *arguments])
     to_do = plan.to_do()
     ended = len(plan.configs) - len(to_do)
     announcement = f"study {folder}: {len(plan.configs)} runs, {ended} ended, {len(to_do)} to go"
@@ -119,6 +127,12 @@ def reproduce(arguments: list[str]) -> int:
         attempts = folder / ATTEMPTS
         print(f"{attempts} has the tracebacks; delete it, and the same command tries again")
     return 1 if failures else 0
+
+
+def _says_only_where(arguments: list[str]) -> bool:
+    """Whether nothing is asked but to go on: in which folder, with which processes."""
+    options = {a.partition("=")[0] for a in arguments if a.startswith("--")}
+    return options <= {"--study", "--workers", "--scheduler"}
 
 
 def _tell_estimate(plan: Plan, to_do: list[Config], workers: int) -> None:

@@ -87,7 +87,7 @@ def evaluate(
         progress(done, total, plan[-1])
     table = results_table(rows)
     if store:
-        _write(run.products, table, selection)
+        store_scores(run, table, selection)
     return table
 
 
@@ -232,13 +232,13 @@ def _row(
     }
 
 
-def _write(folder: Path, table: pa.Table, selection: Rule) -> None:
+def store_scores(run: Run, table: pa.Table, selection: Rule) -> None:
     """One file per memory size, so that a second evaluation replaces the first."""
-    make_folder(folder)
+    make_folder(run.products)
     sizes = [*map(size_in, table.select(["memory", "memory_size"]).to_pylist())]
     for memory_size in dict.fromkeys(sizes):
         part = table.filter(pa.array([size == memory_size for size in sizes]))
-        write_table(evaluation_file(folder, selection, memory_size), part)
+        write_table(evaluation_file(run.products, selection, memory_size), part)
 
 
 def evaluated(
@@ -263,6 +263,7 @@ def evaluated(
     wanted = [(*about.values(), planned.length, planned.batches) for planned in plan]
     stored = list(zip(*columns, strict=True))
     was_given_up = memory_size == GROWING and 0 < len(stored) < len(wanted)
+    was_given_up = was_given_up and plan[len(stored) - 1].length > run.config.training.max_length
     was_given_up = was_given_up and table["score"][-1].as_py() < LOWEST_SCORE
     if stored == wanted or (was_given_up and stored == wanted[: len(stored)]):
         return table

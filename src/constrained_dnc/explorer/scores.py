@@ -64,7 +64,7 @@ def pretrained_curves(
 
 
 def stored_curves(run: Run) -> tuple[Curve, ...]:
-    """What `cdnc evaluate` stored for the parameters that are shown, a curve for each memory."""
+    """What `cdnc evaluate` stored by the paper's rule, a curve for each memory."""
     found: dict[str, Curve] = {}
     for path in evaluation_files(run.folder, PAPERS_RULE):
         for row in read_table(path, SCHEMA).to_pylist():
@@ -86,13 +86,13 @@ _FITS: Fields = {  # which values the rows of a curve can have
 
 
 def in_words(curves: Sequence[Curve], iterations: int) -> str:
-    """The maximum lengths of each rule."""
-    by_rule: dict[str, list[Curve]] = {}
+    """The maximum lengths of each rule and iteration: a run may have been evaluated twice."""
+    of_one: dict[tuple[str, int | None], list[Curve]] = {}
     for curve in curves:
-        by_rule.setdefault(curve.rule, []).append(curve)
+        of_one.setdefault((curve.rule, curve.iteration), []).append(curve)
     return " ".join(
-        f"{_parameters(rule, of[0].iteration, iterations)}: {_lengths(of)}."
-        for rule, of in by_rule.items()
+        f"{_parameters(rule, iteration, iterations)}: {_lengths(of)}."
+        for (rule, iteration), of in of_one.items()
     )
 
 

@@ -46,6 +46,8 @@ COLOURS = {
     "reg": GREEN,
     "compr+reg": BLUE,
     "peephole": PURPLE,
+    "compr+reg+used": PURPLE,
+    "stateful-baseline+used": "#999933",
 }
 OTHER_COLOURS = ("#8C8C8C", "#A6761D", "#7570B3", "#66A61E")
 MEMORY_COLOURS = {"trained": BLUE, "extended": VERMILION, "growing": GREEN}
@@ -69,10 +71,8 @@ class Drawing:
 
 
 def colour(approach: str) -> str:
-    """The one colour of an approach; that of its constraint for a variant of it."""
-    name = approach
-    if approach in (*published.VANILLA, *USED_SLOTS):
-        name = approach.removeprefix("lstm-").removesuffix("+used")
+    """The one colour of an approach; with a vanilla LSTM that of its constraint."""
+    name = approach.removeprefix("lstm-") if approach in published.VANILLA else approach
     if name in COLOURS:
         return COLOURS[name]
     return OTHER_COLOURS[sum(approach.encode()) % len(OTHER_COLOURS)]

@@ -16,8 +16,17 @@ from constrained_dnc.report.wording import listed, rounded, span
 from constrained_dnc.study import Curves
 
 
-def max_length_at(curve: Curves, lengths: Int[np.ndarray, "_"]) -> int:
-    """The maximum length of a curve as if it had been evaluated at these lengths only."""
+def comparable_lengths(trained: Curves, larger: Curves, longest: int) -> tuple[int, int]:
+    """The maximum lengths of two memories at the lengths that both were evaluated at.
+
+    That of the larger one is `longest` wherever the memory of training was seen to fail.
+    """
+    has_failed = statistics.max_length(trained.scores, trained.lengths) < trained.lengths.max()
+    before = _max_length_at(trained, larger.lengths)
+    return before, longest if has_failed else _max_length_at(larger, trained.lengths)
+
+
+def _max_length_at(curve: Curves, lengths: Int[np.ndarray, "_"]) -> int:
     shared = np.isin(curve.lengths, lengths)
     return statistics.max_length(curve.scores[:, shared], curve.lengths[shared])
 

@@ -26,7 +26,7 @@ from constrained_dnc.report.drawing import (
     mark_slots,
 )
 from constrained_dnc.report.findings import Findings, Key
-from constrained_dnc.report.lengths import has_intervals, longest_cell, max_length_at
+from constrained_dnc.report.lengths import comparable_lengths, has_intervals, longest_cell
 from constrained_dnc.report.wording import file_name, label, listed, over_trials, rounded
 from constrained_dnc.words import EXTENSION, MEMORIES, Memory, memory_names
 
@@ -92,8 +92,7 @@ def effect_here(findings: Findings, kind: str, key: Key) -> tuple[str, str] | No
         return None
     curves = trained.curves[key], larger.curves[key]
     common = [np.isin(curve.lengths, other.lengths) for curve, other in (curves, curves[::-1])]
-    before = max_length_at(curves[0], curves[1].lengths)
-    after = larger.longest[key].length
+    before, after = comparable_lengths(*curves, larger.longest[key].length)
     lengths = findings.study.training_lengths
     if lengths is not None:
         scores = [

@@ -162,11 +162,11 @@ def _named(run: Trial) -> str:
 
 
 def provenance(findings: Findings) -> dict[str, str]:
-    """When, where and with which versions the study was made."""
+    """When the study was begun; where and with which versions it was last asked for."""
     request = findings.study.request
     return {
-        "made on": str(request.get("created", DASH)),
-        "machine": _listed_facts(request.get("platform", DASH)),
+        "begun on": str(request.get("created", DASH)),
+        "last asked for on": _listed_facts(request.get("platform", DASH)),
         **{name: str(version) for name, version in dict(request.get("versions") or {}).items()},
     }
 

@@ -13,7 +13,7 @@ from constrained_dnc.analysis import statistics
 from constrained_dnc.analysis.statistics import PAPER_INSTANCES, SIGNIFICANCE
 from constrained_dnc.published import LONGEST_IN_TRAINING, THRESHOLD, Claim, Side
 from constrained_dnc.report.findings import Findings
-from constrained_dnc.report.lengths import max_length_at
+from constrained_dnc.report.lengths import comparable_lengths
 from constrained_dnc.report.wording import (
     DASH,
     Number,
@@ -28,6 +28,7 @@ MARKS = {True: ("yes", "✓"), False: ("no", "✗"), None: ("open", "·")}
 ALIKE = 0.2  # values within a fifth of the larger one count as alike
 NOT_RUN = "not run"
 UNLEARNED = "the training lengths are not solved, so this says nothing"
+UNMEASURED = "not evaluated at the lengths of the average"
 
 
 @dataclass(frozen=True)
@@ -186,9 +187,12 @@ def _judge_values(claim: Claim, pair: tuple[Side, Side | None], findings: Findin
         value, text = _value(claim, side, findings)
         values.append(value)
         shown.append(text)
+    name, here = _name(claim, pair), " against ".join(shown)
+    if any(map(isnan, values)):
+        return Judged(name, here, NOT_RUN, None, UNMEASURED)
     word, agrees = compare(claim.relation, values[0], values[1])
     caution = _caution(claim, pair, findings) or _caution_of_grids(claim, pair, findings, word)
-    return Judged(_name(claim, pair), " against ".join(shown), word, agrees, caution)
+    return Judged(name, here, word, agrees, caution)
 
 
 def _value(claim: Claim, side: Side, findings: Findings) -> tuple[float, str]:
@@ -228,6 +232,8 @@ def _judge_test(
     elif agrees is None:
         caution = f"fewer trials than the paper's {published.TRIALS} may miss a difference"
     scores = " against ".join(rounded(100 * median, 1) + " %" for median in medians)
+    if any(map(isnan, medians)):
+        word, agrees, caution = NOT_RUN, None, UNMEASURED
     return Judged(_name(claim, pair), f"{_p(test.p_adjusted)}, {scores}", word, agrees, caution)
 
 
@@ -266,12 +272,14 @@ def _caution_of_grids(
         return ""
     if not first.extended or second.extended:
         return ""
+    larger, trained = (
+        findings.at(side.extended).curves[claim.task, side.approach] for side in (first, second)
+    )
     longest = findings.extended.longest[claim.task, first.approach].length
-    curves = [findings.at(s.extended).curves[claim.task, s.approach] for s in (first, second)]
-    shared = max_length_at(curves[1], curves[0].lengths)
-    if compare(claim.relation, longest, shared)[0] == word:
+    before, after = comparable_lengths(trained, larger, longest)
+    if compare(claim.relation, after, before)[0] == word:
         return ""
-    return f"at the lengths that were evaluated with both memories {longest} against {shared}"
+    return f"at the lengths that were evaluated with both memories {after} against {before}"
 
 
 def _is_unlearned(task: str, approach: str, findings: Findings) -> bool:

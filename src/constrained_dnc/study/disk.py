@@ -77,6 +77,11 @@ def run_folder(study: Path, run_id: str) -> Path:
     return study / RUNS / run_id
 
 
+def study_lock(study: Path) -> Path:
+    """Held while study.json is changed."""
+    return study / "lock"
+
+
 def lock_file(study: Path, run_id: str) -> Path:
     """The lock of a run, which outlives the run directory's own: evaluation is under it, too."""
     return study / LOCKS / run_id

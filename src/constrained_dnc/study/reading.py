@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -152,12 +152,16 @@ class Study:
     def asked(self) -> dict[tuple[str, str], tuple[int, int]]:
         """Trials and iterations asked for by (task, approach), the most of all requests."""
         most: dict[tuple[str, str], tuple[int, int]] = {}
-        for part in self.request.get("requests", [self.request]):
+        for part in self._requests:
             for key in itertools.product(part["tasks"], part["approaches"]):
                 trials, iterations = most.get(key, (0, 0))
                 more = int(part["trials"]), int(part.get("iterations", 0))
                 most[key] = max(trials, more[0]), max(iterations, more[1])
         return most
+
+    @property
+    def _requests(self) -> Sequence[Mapping[str, Any]]:
+        return list(self.request.get("requests", [self.request]))
 
     @property
     def tasks(self) -> tuple[str, ...]:
@@ -217,6 +221,19 @@ class Study:
         """What is wrong with files of analyses, by name, as far as they have been read."""
         return {}
 
+    def _asked_iterations(self, run: Trial) -> int:
+        """The most of the requests that this trial is part of."""
+        return max(
+            (
+                int(part.get("iterations", 0))
+                for part in self._requests
+                if run.task in part["tasks"]
+                and run.approach in part["approaches"]
+                and run.seed < part["trials"]
+            ),
+            default=0,
+        )
+
     def missing(self) -> list[str]:
         """One sentence for everything that was asked for and has no results yet."""
         sentences = []
@@ -232,7 +249,7 @@ class Study:
                 if found < trials:
                     sentences.append(f"{', '.join(key)}: {found} of {trials} trials have {name}.")
         for run in self.runs.values():
-            _, iterations = self.asked.get((run.task, run.approach), (0, 0))
+            iterations = self._asked_iterations(run)
             if run.iterations < iterations and run.status != "diverged":
                 sentences.append(
                     f"{run.task}, {run.approach}, trial {run.seed}: measured after "

@@ -10,13 +10,20 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from constrained_dnc.approaches import APPROACHES, Approach
-from constrained_dnc.config import Config, Parts, get_preset, located, without_iterations
+from constrained_dnc.approaches import APPROACHES, Approach, get_approach
+from constrained_dnc.config import (
+    Config,
+    Parts,
+    get_preset,
+    lengthened,
+    located,
+    without_iterations,
+)
 from constrained_dnc.errors import (
     BadSetting,
     require_integer,
 )
-from constrained_dnc.files import make_folder
+from constrained_dnc.files import locked, make_folder
 from constrained_dnc.plugins import fingerprints
 from constrained_dnc.study import disk
 from constrained_dnc.study.disk import STUDY
@@ -171,16 +178,33 @@ class Plan:
 def open_study(folder: Path, request: Request, command: Sequence[str] = ()) -> Plan:
     """Create a study directory, or resume one, which may become larger and its runs longer."""
     configs = tuple(request.configs())
+    lock = disk.study_lock(folder)
+    if not lock.exists():
+        _refuse_foreign(folder)
+    make_folder(folder, "study")
+    with locked(lock, wait=True):  # two sweeps may add to a study at once
+        _refuse_foreign(folder)
+        _add_request(folder, request, configs, command)
+        _set_damaged_aside(folder)
+    return Plan(folder, configs)
+
+
+def _refuse_foreign(folder: Path) -> None:
+    """A folder of something else is left alone."""
+    is_foreign = folder.is_dir() and set(folder.iterdir()) - {disk.study_lock(folder)}
+    if is_foreign and not disk.is_study(folder):
+        raise BadSetting("study", str(folder), f"a new or empty folder, or one with a {STUDY}")
+
+
+def _add_request(
+    folder: Path, request: Request, configs: Sequence[Config], command: Sequence[str]
+) -> None:
+    """Write what is asked for now beside all that was asked for before."""
     stored = disk.read_request(folder) if disk.is_study(folder) else {}
     settings = _settings(configs[0])
     own = _own_code(configs)
     if stored:
         _refuse_changes(folder, stored, {"preset": request.preset}, {"settings": settings, **own})
-    elif folder.is_dir() and any(folder.iterdir()):
-        raise BadSetting("study", str(folder), f"a new or empty folder, or one with a {STUDY}")
-    make_folder(folder, "study")
-    for sentence in disk.set_damaged_aside(folder):
-        logger.warning(sentence)
     memory_size = configs[0].model.memory_size
     asked = {
         "tasks": [get_task(task).name for task in request.tasks],
@@ -207,7 +231,41 @@ def open_study(folder: Path, request: Request, command: Sequence[str] = ()) -> P
             "created": stored.get("created", time.strftime("%Y-%m-%d %H:%M")),
         },
     )
-    return Plan(folder, configs)
+
+
+def reopen_study(folder: Path) -> Plan:
+    """All that was ever asked of a study, with its settings.
+
+    Code of your own is not imported unasked: a study with such code needs its command again.
+    """
+    stored = disk.read_request(folder)
+    if not stored.get("requests") or not stored.get("settings"):
+        raise BadSetting("study", str(folder), f"one whose {STUDY} says what was asked for")
+    if stored.get("own_tasks") or stored.get("own_approaches"):
+        accepted = "one without code of your own; with it, its whole command is needed again"
+        raise BadSetting("study", str(folder), accepted)
+    parts: dict[str, dict[str, Any]] = {"training": {}}
+    for name, value in stored["settings"].items():
+        part, _, setting = name.partition(".")
+        parts.setdefault(part, {})[setting] = value
+    configs: dict[str, Config] = {}
+    for asked in stored["requests"]:
+        parts["training"]["iterations"] = asked["iterations"] or stored["iterations"]
+        for task, name, seed in itertools.product(
+            asked["tasks"], asked["approaches"], range(asked["trials"])
+        ):
+            values = {"task": task, "approach": asdict(get_approach(name)), "seed": seed, **parts}
+            config = Config.from_dict(values)
+            longest = configs.get(config.run_id, config).training.iterations
+            configs[config.run_id] = lengthened(config, longest)
+    with locked(disk.study_lock(folder), wait=True):
+        _set_damaged_aside(folder)
+    return Plan(folder, tuple(sorted(configs.values(), key=lambda config: config.seed)))
+
+
+def _set_damaged_aside(folder: Path) -> None:
+    for sentence in disk.set_damaged_aside(folder):
+        logger.warning(sentence)
 
 
 def _union(lists: Iterable[list[str]]) -> list[str]:

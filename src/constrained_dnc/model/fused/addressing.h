@@ -174,16 +174,16 @@ void allocation_weights(float* weights, int* order, float* filled, const float* 
   }
 }
 
-// Rows `first` to `end` of L_ij = (1 - w_i - w_j) L_ij + w_i p_j, diagonal zero.
+// The first `rows` rows of L_ij = (1 - w_i - w_j) L_ij + w_i p_j, diagonal zero.
 struct LinkUpdate {
   float* link;
   const float *old, *write_weights, *precedence;
 };
 
-inline void link_after_write(LinkUpdate u, int first, int end, const MemorySizes& s) {
+inline void link_after_write(LinkUpdate u, int rows, const MemorySizes& s) {
   const int span = s.span, row = s.row;
   const float *w = u.write_weights, *p = u.precedence;
-  for (int i = first; i < end; ++i) {
+  for (int i = 0; i < rows; ++i) {
     float wi = w[i], rest = 1.0f - wi;
     float* to = u.link + size_t(i) * row;
     const float* from = u.old + size_t(i) * row;

@@ -50,7 +50,7 @@ void rebuild_links(const Run& run, int first, int end) {
     for (int t = first + 1; t < end; ++t)
       link_after_write({run.link_at(t, first, i), run.link_at(t - 1, first, i),
                         run.memory_state(t, i).write_weights, run.memory_state(t - 1, i).precedence},
-                       0, run.s.slots, run.sizes);
+                       run.s.slots, run.sizes);
   }
 }
 

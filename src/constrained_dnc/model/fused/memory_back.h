@@ -275,7 +275,7 @@ void access_back(const AccessBack& b, const MemorySizes& s) {
   const AccessBackScratch& c = b.scratch;
   fetch(b.next.link, b.next.link_size);
   // The link after the write is cheaper to make than to fetch.
-  link_after_write({b.link, b.old_link, now.write_weights, old.precedence}, 0, s.visited, s);
+  link_after_write({b.link, b.old_link, now.write_weights, old.precedence}, s.visited, s);
   access_back_to_write(b, s);
   fetch(b.next.now, b.next.state_size);
   fetch(b.next.carried, b.next.carried_size);
