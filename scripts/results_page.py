@@ -23,7 +23,7 @@ from constrained_dnc import published
 from constrained_dnc.analysis.statistics import max_length
 from constrained_dnc.report.drawing import png, style
 from constrained_dnc.report.figures import score_against_length
-from constrained_dnc.report.findings import find
+from constrained_dnc.report.findings import counted, find
 from constrained_dnc.report.memory import score_by_memory
 from constrained_dnc.report.verdicts import NOT_RUN, judge_all
 from constrained_dnc.study import Curves, Study, read_study
@@ -52,7 +52,7 @@ def maximum_lengths(study: Study, *_: str) -> str:
     head = ["", "trials"]
     rows = {key: [", ".join(key), str(trained[key].trials)] for key in keys(study)}
     for memory, rule, name in columns:
-        curves = study.curves(memory, rule)
+        curves = whole_curves(study, memory, rule)
         if rule == RULES[0] and memory in paper:
             head.append(f"paper, {name.partition(',')[0]}")
             for key, row in rows.items():
@@ -63,9 +63,15 @@ def maximum_lengths(study: Study, *_: str) -> str:
     return markdown(head, rows.values())
 
 
+def whole_curves(study: Study, memory: Memory, rule: str) -> dict[tuple[str, str], Curves]:
+    """As the report counts them: a trial that was given up fails at longer inputs."""
+    found = study.curves(memory, rule)
+    return {key: counted(curve) if memory == "growing" else curve for key, curve in found.items()}
+
+
 def memories(study: Study, rule: str) -> str:
     """The maximum lengths by one rule, a column per memory."""
-    found = {name: study.curves(memory, rule) for memory, name in names(study).items()}
+    found = {name: whole_curves(study, memory, rule) for memory, name in names(study).items()}
     rows = [
         [", ".join(key), *(lengths_of(curves[key]) for curves in found.values())]
         for key in keys(study)

@@ -184,13 +184,11 @@ def evaluate(
     up_to = published.AVERAGE_UP_TO
     if memory != "trained":
         up_to = published.AVERAGE_UP_TO_EXTENDED
-    counted = {
-        key: _counted(curve) if memory == "growing" else curve for key, curve in curves.items()
-    }
+    whole = {key: counted(curve) if memory == "growing" else curve for key, curve in curves.items()}
     return Evaluation(
         memory,
         curves,
-        {key: _longest(curve, study.training_lengths) for key, curve in counted.items()},
+        {key: _longest(curve, study.training_lengths) for key, curve in whole.items()},
         {
             key: statistics.average_scores(curve.scores, curve.lengths, up_to)
             for key, curve in curves.items()
@@ -217,7 +215,7 @@ def _longest(curve: Curves, training_lengths: tuple[int, int] | None) -> Longest
     )
 
 
-def _counted(curve: Curves) -> Curves:
+def counted(curve: Curves) -> Curves:
     """A trial that was given up at some length, most of it wrong, fails at longer ones."""
     absent = np.isnan(curve.scores)
     given_up = np.logical_and.accumulate(absent[:, ::-1], axis=1)[:, ::-1]
