@@ -219,7 +219,7 @@ def test_name_machine_and_menu_of_a_study(tmp_path: Path) -> None:
     (path / "study.json").write_text(json.dumps(stored))
     text = build_report(path).read_text(encoding="utf-8")
     assert "<h1>Constrained DNC: my-study (preset synthetic)</h1>" in text
-    assert "<dt>machine</dt><dd>system Linux, device cpu</dd>" in text
+    assert "<dt>last asked for on</dt><dd>system Linux, device cpu</dd>" in text
     menu = re.findall(r'<a href="#(\w+)">', text)
     assert menu == re.findall(r'<section id="(\w+)">', text)
 

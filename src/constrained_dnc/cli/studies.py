@@ -75,28 +75,12 @@ def reproduce(arguments: list[str]) -> int:
     if asked.workers is not None:
         require_integer("workers", asked.workers, 1)
     from constrained_dnc.cli.watching import SweepWatcher  # noqa: PLC0415 - slow to import
-    from constrained_dnc.study.disk import ATTEMPTS, is_study  # noqa: PLC0415
+    from constrained_dnc.study.disk import ATTEMPTS  # noqa: PLC0415
     from constrained_dnc.sweep.executors import connected, execute  # noqa: PLC0415
-    from constrained_dnc.sweep.plan import (  # noqa: PLC0415
-        make_request,
-        open_study,
-        reopen_study,
-    )
     from constrained_dnc.training.stopping import interrupts_raise  # noqa: PLC0415
 
-    folder = asked.study or Path("studies", asked.preset)
-    if asked.study and is_study(folder) and _says_only_where(arguments):
-        plan = reopen_study(folder)
-    else:
-        request = make_request(
-            asked.preset,
-            asked.tasks,
-            asked.approaches,
-            asked.trials,
-            asked.iterations,
-            (asked.model, asked.training, asked.evaluation),
-        )
-        plan = open_study(folder, request, ["reproduce", *arguments])
+    plan = _opened(asked, arguments)
+    folder = plan.folder
     to_do = plan.to_do()
     ended = len(plan.configs) - len(to_do)
     announcement = f"study {folder}: {len(plan.configs)} runs, {ended} ended, {len(to_do)} to go"
@@ -129,10 +113,28 @@ def reproduce(arguments: list[str]) -> int:
     return 1 if failures else 0
 
 
-def _says_only_where(arguments: list[str]) -> bool:
-    """Whether nothing is asked but to go on: in which folder, with which processes."""
-    options = {a.partition("=")[0] for a in arguments if a.startswith("--")}
-    return options <= {"--study", "--workers", "--scheduler"}
+def _opened(asked: _Reproduce, arguments: list[str]) -> Plan:
+    """The runs that are asked for; all of the study's, if only its folder is named."""
+    from constrained_dnc.study.disk import is_study  # noqa: PLC0415
+    from constrained_dnc.sweep.plan import (  # noqa: PLC0415
+        make_request,
+        open_study,
+        reopen_study,
+    )
+
+    folder = asked.study or Path("studies", asked.preset)
+    options = {argument.partition("=")[0] for argument in arguments if argument.startswith("--")}
+    if options <= {"--study", "--workers", "--scheduler"} and asked.study and is_study(folder):
+        return reopen_study(folder)
+    request = make_request(
+        asked.preset,
+        asked.tasks,
+        asked.approaches,
+        asked.trials,
+        asked.iterations,
+        (asked.model, asked.training, asked.evaluation),
+    )
+    return open_study(folder, request, ["reproduce", *arguments])
 
 
 def _tell_estimate(plan: Plan, to_do: list[Config], workers: int) -> None:
