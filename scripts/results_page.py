@@ -52,7 +52,7 @@ def maximum_lengths(study: Study, *_: str) -> str:
     head = ["", "trials"]
     rows = {key: [", ".join(key), str(trained[key].trials)] for key in keys(study)}
     for memory, rule, name in columns:
-        curves = whole_curves(study, memory, rule)
+        curves = counted(study.curves(memory, rule), memory)
         if rule == RULES[0] and memory in paper:
             head.append(f"paper, {name.partition(',')[0]}")
             for key, row in rows.items():
@@ -63,15 +63,11 @@ def maximum_lengths(study: Study, *_: str) -> str:
     return markdown(head, rows.values())
 
 
-def whole_curves(study: Study, memory: Memory, rule: str) -> dict[tuple[str, str], Curves]:
-    """As the report counts them: a trial that was given up fails at longer inputs."""
-    found = study.curves(memory, rule)
-    return {key: counted(curve) if memory == "growing" else curve for key, curve in found.items()}
-
-
 def memories(study: Study, rule: str) -> str:
     """The maximum lengths by one rule, a column per memory."""
-    found = {name: whole_curves(study, memory, rule) for memory, name in names(study).items()}
+    found = {
+        name: counted(study.curves(memory, rule), memory) for memory, name in names(study).items()
+    }
     rows = [
         [", ".join(key), *(lengths_of(curves[key]) for curves in found.values())]
         for key in keys(study)

@@ -184,11 +184,13 @@ def evaluate(
     up_to = published.AVERAGE_UP_TO
     if memory != "trained":
         up_to = published.AVERAGE_UP_TO_EXTENDED
-    whole = {key: counted(curve) if memory == "growing" else curve for key, curve in curves.items()}
     return Evaluation(
         memory,
         curves,
-        {key: _longest(curve, study.training_lengths) for key, curve in whole.items()},
+        {
+            key: _longest(curve, study.training_lengths)
+            for key, curve in counted(curves, memory).items()
+        },
         {
             key: statistics.average_scores(curve.scores, curve.lengths, up_to)
             for key, curve in curves.items()
@@ -215,11 +217,18 @@ def _longest(curve: Curves, training_lengths: tuple[int, int] | None) -> Longest
     )
 
 
-def counted(curve: Curves) -> Curves:
-    """A trial that was given up at some length, most of it wrong, fails at longer ones."""
-    absent = np.isnan(curve.scores)
+def counted(curves: Mapping[Key, Curves], memory: Memory) -> Mapping[Key, Curves]:
+    """With a growing memory a trial that was given up, mostly wrong, fails at longer inputs."""
+    if memory != "growing":
+        return curves
+    return {key: replace(curve, scores=_filled(curve.scores)) for key, curve in curves.items()}
+
+
+def _filled(scores: Float[np.ndarray, "trials lengths"]) -> Float[np.ndarray, "trials lengths"]:
+    """Zero where a trial was not measured any longer."""
+    absent = np.isnan(scores)
     given_up = np.logical_and.accumulate(absent[:, ::-1], axis=1)[:, ::-1]
-    return replace(curve, scores=np.where(given_up, 0.0, curve.scores))
+    return np.where(given_up, 0.0, scores)
 
 
 def _averaged_lengths(curves: Mapping[Key, Curves], up_to: int) -> tuple[int, int]:

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from constrained_dnc.approaches import APPROACHES, Approach, get_approach
+from constrained_dnc.approaches import APPROACHES, Approach
 from constrained_dnc.config import (
     Config,
     Parts,
@@ -239,7 +239,7 @@ def reopen_study(folder: Path) -> Plan:
     Code of your own is not imported unasked: a study with such code needs its command again.
     """
     stored = disk.read_request(folder)
-    if not stored.get("requests") or not stored.get("settings"):
+    if not all(stored.get(name) for name in ("preset", "requests", "settings", "iterations")):
         raise BadSetting("study", str(folder), f"one whose {STUDY} says what was asked for")
     if stored.get("own_tasks") or stored.get("own_approaches"):
         accepted = "one without code of your own; with it, its whole command is needed again"
@@ -248,14 +248,20 @@ def reopen_study(folder: Path) -> Plan:
     for name, value in stored["settings"].items():
         part, _, setting = name.partition(".")
         parts.setdefault(part, {})[setting] = value
+    parts["training"]["iterations"] = stored["iterations"]
+    any_run = {"task": "copy", "approach": asdict(APPROACHES["compr"]), "seed": 0}
+    base = Config.from_dict({**any_run, **parts})
     configs: dict[str, Config] = {}
     for asked in stored["requests"]:
-        parts["training"]["iterations"] = asked["iterations"] or stored["iterations"]
-        for task, name, seed in itertools.product(
-            asked["tasks"], asked["approaches"], range(asked["trials"])
-        ):
-            values = {"task": task, "approach": asdict(get_approach(name)), "seed": seed, **parts}
-            config = Config.from_dict(values)
+        request = make_request(
+            stored["preset"],
+            asked["tasks"],
+            asked["approaches"],
+            asked["trials"],
+            asked["iterations"] or stored["iterations"],
+            (base.model, base.training, base.evaluation),
+        )
+        for config in request.configs():
             longest = configs.get(config.run_id, config).training.iterations
             configs[config.run_id] = lengthened(config, longest)
     with locked(disk.study_lock(folder), wait=True):
