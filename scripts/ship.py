@@ -41,16 +41,19 @@ DATA = (f"{RESULTS}/*.parquet", f"{ANALYSIS}/*.npz", f"{EMBEDDINGS}/*.npy", FAIL
 
 def ship_results(study: Path, target: Path) -> None:
     """Copy what a report is made from, and name the study by its new place."""
-    shutil.rmtree(target, ignore_errors=True)
-    target.mkdir(parents=True)
-    for pattern in DATA:
-        for path in study.glob(pattern):
-            copy = target / path.relative_to(study)
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, copy)
     request = read_request(study)
     request["command"] = request["command"].replace(str(study), target.name)
-    write_request(target, request)
+    new = target.with_name(f".{target.name}.new")
+    shutil.rmtree(new, ignore_errors=True)
+    new.mkdir(parents=True)
+    for pattern in DATA:
+        for path in study.glob(pattern):
+            copy = new / path.relative_to(study)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, copy)
+    write_request(new, request)
+    shutil.rmtree(target, ignore_errors=True)
+    new.replace(target)
 
 
 def ship_models(folder: Path, zoo: Path, commit: str) -> list[str]:
@@ -62,8 +65,11 @@ def ship_models(folder: Path, zoo: Path, commit: str) -> list[str]:
     groups: dict[tuple[str, str], list[Run]] = {}
     for about in study.runs.values():
         path = run_folder(folder, about.run_id)
-        if (path / SELECTED[RULE]).exists() and about.status == "finished":
-            groups.setdefault((about.task, about.approach), []).append(load_run(path))
+        if not (path / SELECTED[RULE]).exists() or about.status != "finished":
+            continue
+        run = load_run(path)
+        if run.status.iteration == about.iterations:  # else it is further on than its scores
+            groups.setdefault((about.task, about.approach), []).append(run)
     for (task, approach), runs in groups.items():
         target = zoo / task / approach
         shipped = _shipped(target)

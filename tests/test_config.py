@@ -159,7 +159,8 @@ def test_every_seed_of_64_bits_is_taken():
 
 
 @pytest.mark.parametrize(
-    "text", ["", "a", "3,2", "2..", "2,2", "5..10:0", "-1..4", "-2000000000..5", "1..3:x"]
+    "text",
+    ["", "a", "3,2", "2..", "2,2", "5..10:0", "-1..4", "-2000000000..5", "1..3:x", "2,9..8"],
 )
 def test_strange_lengths_are_refused(text):
     with pytest.raises(BadSetting, match="lengths"):

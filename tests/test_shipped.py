@@ -57,12 +57,21 @@ def test_a_pretrained_model_copies_twenty_times_the_longest_input_of_its_trainin
 def test_the_results_are_those_of_the_models():
     assert size(RESULTS) < 25e6
     study = read_study(RESULTS)
-    for name in ("zoo:sort/stateful-baseline", "zoo:sort/compr+reg"):
-        model = zoo.find(name)
-        curves = study.curves("trained", "score")[model.task, model.approach]
-        trial = model.about["trial"]
-        scores = dict(zip(curves.lengths.tolist(), curves.scores[trial], strict=True))
-        assert scores == pytest.approx(model.scores(), abs=1e-6)
+    for name, model in zoo.pretrained().items():
+        seed = model.about["trial"]
+        (run_id,) = (
+            trial.run_id
+            for trial in study.runs.values()
+            if (trial.task, trial.approach, trial.seed) == (model.task, model.approach, seed)
+        )
+        assert study.runs[run_id].iterations == model.about["iterations"]
+        for rule, memories in model.about["scores"].items():
+            for memory in memories:
+                curves = study.curves(memory, rule)[model.task, model.approach]
+                found = curves.scores[curves.run_ids.index(run_id)]
+                scores = dict(zip(curves.lengths.tolist(), found, strict=True))
+                stored = dict.fromkeys(scores, np.nan) | model.scores(memory, rule)
+                assert scores == pytest.approx(stored, abs=1e-6, nan_ok=True), name
     assert np.isfinite(study.results["score"]).all()
 
 

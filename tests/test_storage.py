@@ -1,6 +1,7 @@
 """Tables and arrays on disk: back as they were, or one sentence."""
 
 from contextlib import suppress
+from datetime import datetime
 
 import numpy as np
 import pyarrow as pa
@@ -125,3 +126,9 @@ def test_no_array_is_lost_without_a_word(tmp_path):
             with suppress(RunProblem):
                 assert set(read_arrays(path)) == {"a", "b"}
             content[place] ^= 1 << bit
+
+
+def test_a_table_of_another_writer_may_have_columns_of_any_kind(tmp_path):
+    when = pa.array([datetime(2026, 1, 1)] * len(ROWS))
+    pq.write_table(TABLE.append_column("when", when), tmp_path / "table.parquet")
+    assert read_table(tmp_path / "table.parquet", SCHEMA) == TABLE

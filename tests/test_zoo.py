@@ -10,8 +10,9 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from constrained_dnc import evaluate, load_pretrained, load_run, predict, zoo
+from constrained_dnc import evaluate, load_pretrained, load_run, predict, train, zoo
 from constrained_dnc.cli import main
+from constrained_dnc.config import lengthened
 from constrained_dnc.errors import BadSetting, RunProblem
 from constrained_dnc.study import read_study
 from constrained_dnc.sweep.plan import Plan, make_request, open_study
@@ -76,6 +77,29 @@ def test_a_shipped_model_stays_the_best_when_its_run_is_gone(shipped, tmp_path):
     subprocess.run(command, check=True, capture_output=True)
     assert json.loads(path.read_text()) == before
     assert load_run(path.parent).config == best
+
+
+def test_a_run_that_is_further_on_than_its_scores_is_not_shipped(shipped, tmp_path):
+    study, models = tmp_path / "study", tmp_path / "zoo"
+    shutil.copytree(shipped[0] / "study", study)
+    best = json.loads((shipped[0] / "zoo/copy/compr/scores.json").read_text())["trial"]
+    config = next(c for c in shipped[1].configs if c.seed == best)
+    train(lengthened(config, 30), study / "runs" / config.run_id)
+    command = [sys.executable, str(SCRIPT), str(study), "--commit", "abc"]
+    command += ["--results", str(tmp_path / "results"), "--zoo", str(models)]
+    subprocess.run(command, check=True, capture_output=True)
+    about = json.loads((models / "copy/compr/scores.json").read_text())
+    assert (about["trial"], about["iterations"]) == (1 - best, 20)
+
+
+def test_a_mistyped_study_costs_no_results(shipped, tmp_path):
+    results = tmp_path / "results"
+    shutil.copytree(shipped[0] / "results", results)
+    before = sorted(results.rglob("*"))
+    command = [sys.executable, str(SCRIPT), str(tmp_path / "stduy"), "--commit", "abc"]
+    command += ["--results", str(results), "--zoo", str(tmp_path / "zoo")]
+    assert subprocess.run(command, check=False, capture_output=True).returncode != 0
+    assert sorted(results.rglob("*")) == before
 
 
 def test_stored_scores_can_be_computed_again(models):

@@ -211,7 +211,7 @@ def parse_lengths(text: str, setting: str = "lengths") -> tuple[int, ...]:
     """
     accepted = f"integers from 1 to {LONGEST_INPUT}, ascending, such as 2..100 or 2,5..50:5"
     lengths: list[int] = []
-    if not isinstance(text, str) or not text.isascii():
+    if not isinstance(text, str) or not text.isascii() or "_" in text:
         raise BadSetting(setting, text, accepted)
     try:
         for part in text.split(","):
@@ -220,10 +220,13 @@ def parse_lengths(text: str, setting: str = "lengths") -> tuple[int, ...]:
             ends = int(first), int(last if dots else first)
             if min(ends) < 1 or max(ends) > LONGEST_INPUT:
                 raise BadSetting(setting, text, accepted)
-            lengths += range(ends[0], ends[1] + 1, int(step or 1))
+            span_lengths = range(ends[0], ends[1] + 1, int(step or 1))
+            if not span_lengths:
+                raise BadSetting(setting, text, accepted)
+            lengths += span_lengths
     except ValueError as error:
         raise BadSetting(setting, text, accepted) from error
-    if not lengths or lengths[0] < 1 or lengths != sorted(set(lengths)):
+    if lengths != sorted(set(lengths)):
         raise BadSetting(setting, text, accepted)
     return tuple(lengths)
 

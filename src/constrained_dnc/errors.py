@@ -30,10 +30,10 @@ class BadSetting(Exception):
 
     def __str__(self) -> str:
         setting, value, accepted = self.args
-        return f"{setting} is {_shortened(repr(value))}; accepted: {accepted}"
+        return f"{setting} is {shortened(repr(value))}; accepted: {accepted}"
 
 
-def _shortened(text: str) -> str:
+def shortened(text: str) -> str:
     """Its ends, if it is too long for a sentence."""
     left = len(text) - LONGEST_VALUE
     return text if left <= 0 else f"{text[:160]}... ({left} more characters) ...{text[-40:]}"
@@ -79,13 +79,13 @@ def require_path(setting: str, value: object) -> None:
 
 
 def make_numbers_plain(settings: object) -> None:
-    """Turn the numbers of a frozen dataclass that are NumPy's into Python's, as files hold them."""
+    """Make the numbers of a frozen dataclass Python's, of the kind its fields have, as files do."""
     for field in dataclasses.fields(settings):  # type: ignore[arg-type]
         value = getattr(settings, field.name)
-        if isinstance(value, Integral) and not isinstance(value, int):
-            object.__setattr__(settings, field.name, int(value))
-        elif isinstance(value, Real) and not isinstance(value, int | float):
+        if isinstance(value, Real) and str(field.type).startswith("float"):
             object.__setattr__(settings, field.name, float(value))
+        elif isinstance(value, Integral) and not isinstance(value, bool):
+            object.__setattr__(settings, field.name, int(value))
 
 
 def first_line(error: BaseException) -> str:

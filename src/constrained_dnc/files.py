@@ -75,7 +75,7 @@ def write_atomically(path: Path, content: bytes) -> None:
                 unfinished.unlink(missing_ok=True)
                 raise
         sync_folder(path.parent)
-    except OSError as error:
+    except (OSError, ValueError) as error:  # no system has a file with a NUL in its name
         raise RunProblem(f"{path} cannot be written: {reason_of(error)}") from error
 
 

@@ -36,7 +36,7 @@ def read_table(path: Path, schema: pa.Schema) -> pa.Table:
         file = pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=True)
         table = file.read()
         stored = (table.schema.metadata or {}).get(CHECKSUM)  # absent in files of other writers
-        is_whole = stored in (None, _checksum(table).encode())
+        is_whole = stored is None or stored == _checksum(table).encode()
         table = table.select([name for name in schema.names if name in table.column_names])
         table = pa.concat_tables([schema.empty_table(), table], promote_options="permissive")
         table = table.cast(schema)

@@ -142,6 +142,26 @@ def test_smallest_p_is_what_complete_separation_gives(trials: int) -> None:
     assert statistics.smallest_p(trials, trials) == pytest.approx(p)
 
 
+@given(
+    arrays(np.float64, st.integers(1, 5), elements=st.sampled_from([0.2, 0.9, 1.0])),
+    arrays(np.float64, st.integers(1, 5), elements=st.sampled_from([0.2, 0.9, 1.0])),
+)
+def test_no_p_is_below_the_smallest_one(first: np.ndarray, second: np.ndarray) -> None:
+    averages = {("sort", "a"): first, ("sort", "b"): second}
+    (test,) = statistics.pairwise_tests(averages, ["sort"], [("a", "b")])
+    assert test.p >= statistics.smallest_p(len(first), len(second))
+    if min(len(first), len(second)) > 1:  # SciPy permutes no single one
+        permuted = stats.mannwhitneyu(first, second, method=stats.PermutationMethod(1000)).pvalue
+        assert test.p == pytest.approx(permuted)
+
+
+def test_nineteen_of_twenty_are_ninety_five_percent() -> None:
+    score = float(np.full(192, 19 / 20).mean())
+    assert score < 0.95
+    assert statistics.max_length(np.array([[score]]), np.array([7])) == 7
+    assert statistics.max_length_interval(np.full((2, 1), score), np.array([7])) == (7, 7)
+
+
 def _tests(*trials: tuple[int, int]) -> list[statistics.PairTest]:
     return [statistics.PairTest("sort", "a", "b", pair, 0.5, 0.5) for pair in trials]
 

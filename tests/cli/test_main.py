@@ -1,6 +1,8 @@
 """What the system does not give is one sentence."""
 
 import errno
+import json
+import os
 import subprocess
 import sys
 
@@ -69,6 +71,9 @@ def test_too_small_an_address_space_is_one_sentence():
     [
         ("show sort --length 1e3", "--length: '1e3'; accepted: an integer;"),
         ("show sort --seed abc", "--seed: 'abc'; accepted: an integer;"),
+        ("show sort --seed 1_0", "--seed: '1_0'; accepted: an integer;"),
+        ("show sort --seed ٣", "--seed: '٣'; accepted: an integer;"),
+        ("show sort --seed " + 5000 * "1", "more characters"),
         ("train sort --training.learning-rate x", "'x'; accepted: a number;"),
         ("train sort --threads=x", "--threads: 'x'; accepted: an integer;"),
         ("evaluate x --selection scor", "one of score, seen, unseen (did you mean score?);"),
@@ -80,4 +85,21 @@ def test_a_value_of_an_option_that_is_none(command, said, capsys):
         main(command.split())
     (sentence,) = capsys.readouterr().err.splitlines()
     assert said in sentence
-    assert "None" not in sentence
+    assert len(sentence) < 500
+    assert not any(words in sentence for words in ("None", "Argument helptext"))
+
+
+def test_help_in_a_terminal_of_one_column():
+    command = [sys.executable, "-m", "constrained_dnc", "zoo", "--help"]
+    environment = os.environ | {"COLUMNS": "1"}
+    subprocess.run(command, env=environment, check=True, capture_output=True, timeout=120)
+
+
+def test_without_standard_error_nothing_goes_among_the_results():
+    program = f"{sys.executable} -m constrained_dnc"
+    results = f"{program} evaluate zoo:copy/compr+reg --lengths 2 --batches 1 --json 2>&-"
+    shown = subprocess.run(["sh", "-c", results], stdout=subprocess.PIPE, text=True, check=True)
+    assert json.loads(shown.stdout)[0]["length"] == 2
+    wrong = f"{program} zoo --nothing 2>&-"
+    shown = subprocess.run(["sh", "-c", wrong], stdout=subprocess.PIPE, text=True, check=False)
+    assert (shown.returncode, shown.stdout) == (2, "")

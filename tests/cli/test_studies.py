@@ -29,6 +29,7 @@ from tiny_runs import tiny_config
         ("--trials 0", "trials"),
         ("--iterations 3", "training.iterations"),
         ("--workers 0", "workers"),
+        ("--trials 2000000000", "trials"),
         ("--model.hidden-size 0", "model.hidden_size"),
         ("--approaches nowhere.py:Gru", "approaches"),
         ("--tasks", "--tasks"),
@@ -204,6 +205,15 @@ def test_cells_that_cannot_be_printed_cost_one_sentence(tmp_path, capsys, option
     sql = "SELECT '290000-01-01'::DATE AS day, [1, 2] AS list"
     assert main(["results", str(study), "--sql", sql, *options]) == 2
     assert re.fullmatch(r"cdnc: sql is .*\n", capsys.readouterr().err)
+
+
+def test_csv_is_whole_or_nothing(tmp_path, monkeypatch):
+    study = write_study(tmp_path, Request(("sort",), ("reg",), trials=1, analysis=False))
+    output = io.TextIOWrapper(io.BytesIO())
+    monkeypatch.setattr(sys, "stdout", output)
+    assert main(["results", str(study), "--csv", "--sql", "SELECT INTERVAL 1 month"]) == 2
+    output.flush()
+    assert output.buffer.getvalue() == b""
 
 
 @pytest.mark.parametrize("command", ["report", "results"])

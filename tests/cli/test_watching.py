@@ -1,5 +1,6 @@
 """What people see of a sweep."""
 
+import errno
 import io
 
 import pytest
@@ -142,6 +143,16 @@ def test_ends_and_failures_are_told(plan, clock):
         "copy compr+reg trial 0 failed and is tried again: no memory",
         "copy compr+reg trial 0 is given up after 3 attempts: no memory",
     ]
+
+
+def test_a_full_standard_error_is_not_the_end_of_a_sweep(plan, clock):
+    class Full(io.StringIO):
+        def flush(self):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    watcher = SweepWatcher(plan, plan.to_do(), 2, Console(file=Full()))
+    watcher.ended(plan.configs[0], "finished")
+    assert watcher.ended_runs == 1
 
 
 def test_a_task_of_ones_own_is_called_by_its_name(tmp_path, clock):

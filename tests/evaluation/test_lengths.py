@@ -30,6 +30,19 @@ def test_arrays_are_lists_too_and_what_is_no_list_is_refused(run):
             evaluate(run, **{name: wrong}, store=False)
 
 
+def test_more_rows_than_anybody_can_read_are_refused(run):
+    numbers = range(1, 1_000_001)
+    with pytest.raises(BadSetting, match="accepted: at most 1000000 pairs of them"):
+        evaluate(run, lengths=numbers, memory_sizes=numbers, store=False)
+
+
+def test_only_longer_inputs_are_given_up(run):
+    asked = {"lengths": [9, 12, 1, 2], "memory_sizes": ["growing"], "store": False}
+    found = evaluate(run, **asked).to_pylist()
+    assert found[0]["score"] < 0.5  # nothing was learnt
+    assert [row["length"] for row in found] == [9, 1, 2]
+
+
 def test_scores_are_those_of_the_predictions(run):
     """Accuracy by hand: the share of right numerals in what `predict` answers."""
     table = evaluate(run, lengths=[2, 3], memory_sizes=[4, 9], batches=1).to_pylist()

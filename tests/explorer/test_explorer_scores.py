@@ -7,7 +7,6 @@ import pyarrow as pa
 import pytest
 
 from constrained_dnc import published, zoo
-from constrained_dnc.errors import RunProblem
 from constrained_dnc.explorer import open_model, views
 from constrained_dnc.explorer.scores import Curve, in_words, paper_in_words
 from constrained_dnc.files import read_tensors, write_tensors
@@ -106,11 +105,23 @@ def test_a_run_without_scores_says_how_to_get_them(runs):
         ({"length": None}, "cannot be read: length is None"),
     ],
 )
-def test_scores_of_another_run_are_refused(runs, tmp_path, change, sentence):
+def test_a_model_is_shown_without_scores_that_are_not_its_own(
+    runs, tmp_path, caplog, change, sentence
+):
     folder = tmp_path / "run"
     shutil.copytree(runs["compr+reg"], folder)
     path = evaluation_file(folder, "unseen", 4)
     rows = [row | change for row in read_table(path, SCHEMA).to_pylist()]
     write_table(path, pa.Table.from_pylist(rows, SCHEMA))
-    with pytest.raises(RunProblem, match=f"{path} {sentence}"):
-        open_model(str(folder))
+    assert open_model(str(folder)).curves == ()
+    assert f"its scores are not shown: {path} {sentence}" in caplog.text
+
+
+def test_torn_scores_do_not_hide_the_others(runs, tmp_path, caplog):
+    folder = tmp_path / "run"
+    shutil.copytree(runs["compr+reg"], folder)
+    path = evaluation_file(folder, "unseen", 4)
+    shutil.copyfile(path, evaluation_file(folder, "unseen", 40))
+    path.write_bytes(path.read_bytes()[:100])
+    assert len(open_model(str(folder)).curves) == 1
+    assert f"{path} cannot be read" in caplog.text

@@ -6,12 +6,13 @@ import threading
 import urllib.error
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from urllib.parse import urlencode
 
 import pytest
 
 from constrained_dnc import BadSetting, RunProblem
-from constrained_dnc.explorer import server
+from constrained_dnc.explorer import open_model, server, views
 
 
 def ask(address: str, what: str = "", headers: dict[str, str] | None = None, **parameters: object):
@@ -134,6 +135,14 @@ def test_a_run_that_cannot_be_read_is_said_so(runs, tmp_path):
     good, bad = server.Shelf([runs["compr+reg"], str(tmp_path)]).describe()
     assert good["task"] == "copy"
     assert "config.json cannot be read" in bad["error"]
+
+
+def test_no_problem_is_offered_that_is_too_long_to_be_drawn(runs):
+    model = open_model(runs["compr+reg"])
+    training = replace(model.config.training, max_length=300, unseen_length=600)
+    run = replace(model.run, config=replace(model.config, training=training))
+    said = views.describe(replace(model, run=run))
+    assert (said["first"], said["examples"]) == (250, [4, 250])
 
 
 def test_a_taken_port():

@@ -58,6 +58,21 @@ def test_a_trial_that_was_given_up_counts_as_failing(tmp_path: Path) -> None:
     assert np.isnan(found.curves["sort", "reg"].scores[2, -1])
 
 
+def test_a_trial_that_was_given_up_fails_in_the_sentence_too(tmp_path: Path) -> None:
+    request = Request(("sort",), ("reg",), trials=0, analysis=False, extended=False)
+    write_study(tmp_path, request)
+    for seed, last in enumerate((50, 50, 20)):
+        rows = [row("sort", "reg", seed, at, 1.0, memory="trained") for at in range(2, 31)]
+        rows += [
+            row("sort", "reg", seed, at, 1.0 if last == 50 else 0.4, memory="growing")
+            for at in (10, 20, 30, 50)
+            if at <= last
+        ]
+        write_results(tmp_path, str(seed), rows)
+    found = find(read_study(tmp_path))
+    assert memory.effect_here(found, "growing", ("sort", "reg")) == ("unchanged", "30 to 30")
+
+
 def test_one_sentence_per_task(tmp_path: Path) -> None:
     sort, add = memory.effects(enlarged(tmp_path))
     here, growing, paper = sort.split("; ")

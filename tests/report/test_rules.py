@@ -96,6 +96,17 @@ def test_tables_figures_and_verdicts_of_all_rules(rich_study: Path) -> None:
         assert len(found) > 2
 
 
+@pytest.mark.parametrize("rule", ["a/b", "a\0b", 300 * "x"])
+def test_a_rule_of_another_writer_has_tables_of_its_own(tmp_path: Path, rule: str) -> None:
+    write_study(tmp_path, Request(("sort",), ("reg",), trials=1, analysis=False))
+    rows = [row("sort", "reg", 0, at, 1.0, selection=rule) for at in range(2, 9)]
+    write_results(tmp_path, "other", rows)
+    contents = collect(read_study(tmp_path))
+    names = [table.name for found in contents.tables.values() for table in found]
+    assert len(set(names)) == len(names)
+    assert all(re.fullmatch(r"[\w+-]{1,200}", name) for name in names)
+
+
 def test_the_page_of_a_rich_study(rich_study: Path) -> None:
     text = build_report(rich_study).read_text(encoding="utf-8")
     for section in ("selection", "beyond", "training"):

@@ -1,5 +1,6 @@
 """Plans on disk."""
 
+import errno
 import json
 import shutil
 import time
@@ -14,13 +15,12 @@ import pytest
 
 from constrained_dnc import published
 from constrained_dnc.approaches import APPROACHES
-from constrained_dnc.config import make_config
 from constrained_dnc.errors import BadSetting, RunProblem
 from constrained_dnc.files import locked
-from constrained_dnc.study import query, read_study, write_results
+from constrained_dnc.study import disk, query, read_study, write_results
 from constrained_dnc.study.disk import analysis_file, results_name, write_analysis
 from constrained_dnc.sweep import plan as plan_module
-from constrained_dnc.sweep.plan import EVALUATED, Plan, make_request, open_study, reopen_study
+from constrained_dnc.sweep.plan import EVALUATED, Plan, make_request, open_study
 from synthetic import row
 
 SMOKE = make_request("smoke")
@@ -192,38 +192,25 @@ def test_a_study_remembers_all_requests(tmp_path):
     assert "copy, compr: 0 of 1 trials have results." in study.missing()
 
 
-def test_a_study_is_resumed_by_its_folder_alone(tmp_path):
-    wide = make_config("sort", "compr", preset="smoke")
-    parts = replace(wide.model, hidden_size=24), wide.training, wide.evaluation
-    first = make_request("smoke", ["sort"], ["compr"], trials=2, parts=parts)
-    second = make_request("smoke", ["sort", "copy"], ["compr", "reg"], 1, 120, parts)
-    for request in (first, second):
-        open_study(tmp_path, request)
-    before = (tmp_path / "study.json").read_bytes()
-    found = {config.run_id: config for config in reopen_study(tmp_path).configs}
-    longest = {config.run_id: config for config in (*first.configs(), *second.configs())}
-    assert found == longest
-    assert [config.seed for config in found.values()] == [0, 0, 0, 0, 1]
-    assert (tmp_path / "study.json").read_bytes() == before
-
-
-def test_code_of_your_own_is_not_imported_by_a_folders_name(tmp_path):
-    (tmp_path / "mine.py").write_text(
-        "from constrained_dnc.tasks.copy import Copy\n\n\nclass Mine(Copy):\n    name = 'mine'\n"
-    )
-    open_study(tmp_path / "study", make_request("smoke", [f"{tmp_path}/mine.py:Mine"]))
-    with pytest.raises(BadSetting, match="accepted: one without code of your own"):
-        reopen_study(tmp_path / "study")
-
-
-def test_a_study_that_does_not_say_what_was_asked_for_is_not_resumed(tmp_path):
+def test_a_study_killed_while_it_was_first_written_is_resumed(tmp_path):
+    for name in ("lock", ".study.json.1a2b3c4d.unfinished"):
+        (tmp_path / name).touch()
     open_study(tmp_path, SMOKE)
-    path = tmp_path / "study.json"
-    stored = json.loads(path.read_text())
-    del stored["settings"]
-    path.write_text(json.dumps(stored))
-    with pytest.raises(BadSetting, match="says what was asked for"):
-        reopen_study(tmp_path)
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_a_file_that_the_system_does_not_give_is_not_called_damaged(tmp_path, monkeypatch):
+    open_study(tmp_path, SMOKE)
+    path = tmp_path / "failures.json"
+    path.write_text("[]")
+
+    def refuse(*_):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr("constrained_dnc.files._open_to_read", refuse)
+    with pytest.raises(RunProblem, match="cannot be read: Permission denied"):
+        disk.set_damaged_aside(tmp_path)
+    assert path.exists()
 
 
 def test_two_sweeps_that_open_a_study_at_once_both_add_to_it(tmp_path):

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 
@@ -70,6 +71,27 @@ sys.exit(9)
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )
     assert (ended.returncode, ended.stdout, ended.stderr) == (code, "", said)
+
+
+def test_an_interrupt_ends_compiled_code_too():
+    program = """
+import hashlib
+from constrained_dnc.training.stopping import interrupts_end_at_once
+with interrupts_end_at_once():
+    print("begun", flush=True)
+    hashlib.pbkdf2_hmac("sha256", b"", b"", 2**31 - 1)  # most of an hour
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout.readline() == "begun\n"
+        time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        try:
+            assert process.communicate(timeout=60) == ("", "cdnc: interrupted\n")
+        finally:
+            process.kill()
+    assert process.returncode == 130
 
 
 def test_a_waiting_interrupt_comes_later_and_not_to_children():

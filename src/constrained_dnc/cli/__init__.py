@@ -7,10 +7,10 @@ import io
 import os
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 
 import constrained_dnc
-from constrained_dnc.errors import BadSetting, RunProblem, did_you_mean, first_line, printable
+from constrained_dnc.cli.telling import tell
+from constrained_dnc.errors import BadSetting, RunProblem, did_you_mean, first_line
 from constrained_dnc.training.stopping import interrupts_end_at_once
 
 COMMANDS = {  # name: (module, what it does)
@@ -79,9 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _tell(problem: object, code: int) -> int:
-    if sys.stderr is not None:
-        with suppress(OSError):  # a full standard error; the exit code still tells
-            print(printable(f"cdnc: {problem}"), file=sys.stderr, flush=True)
+    tell(f"cdnc: {problem}")
     return code
 
 

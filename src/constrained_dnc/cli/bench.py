@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import io
 import json
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from constrained_dnc.cli.parsing import parse
+from constrained_dnc.cli.telling import tell
 from constrained_dnc.errors import BadSetting, require_integer
 from constrained_dnc.files import write_atomically
 
@@ -50,7 +50,7 @@ def bench(arguments: list[str]) -> int:
 
 
 def _say(line: str) -> None:
-    print(f"… {line}", file=sys.stderr, flush=True)
+    tell(f"… {line}")
 
 
 def _bench_against(asked: _Bench, name: str) -> int:

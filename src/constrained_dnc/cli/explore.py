@@ -138,8 +138,8 @@ def _write(
     if any(model.task.name != first.name for model in models):
         raise BadSetting("run", ", ".join(names), "two runs of one task")
     if text is None:
-        length = models[0].training_lengths[1]
-        text = first.format_problem(first.sample(0, 1, length).problems[0])
+        problem = first.sample(0, 1, models[0].first_length).problems[0]
+        text = first.format_problem(problem)
     page = one_file([attempt(model, text, memory_size) for model in models])
     write_atomically(path, page.encode())
     print(f"{path}: {path.stat().st_size / 1e6:.1f} MB, opens in any browser")

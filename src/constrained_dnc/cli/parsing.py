@@ -7,7 +7,8 @@ import dataclasses
 import inspect
 import io
 import itertools
-import sys
+import os
+import shutil
 import types
 import typing
 from dataclasses import dataclass
@@ -15,12 +16,15 @@ from typing import Annotated, Any, TypeVar
 
 import tyro
 
-from constrained_dnc.errors import one_of
+from constrained_dnc.cli.telling import tell
+from constrained_dnc.errors import one_of, shortened
 from constrained_dnc.model.config import GROWING
 
 Asked = TypeVar("Asked")
 VALUES = tyro.constructors.ConstructorRegistry()
 """How numbers and choices are read: the parser's own complaints speak of Python's types."""
+NARROWEST = 20
+"""Columns; the parser never finishes its help for a few of them."""
 NUMBERS = {int: "an integer", float: "a number"}
 
 MEMORY_SIZE = tyro.conf.arg(metavar=f"INT|{GROWING}", help_behavior_hint="")
@@ -43,6 +47,8 @@ def parse(
     options: dict[str, Any] = {} if default is None else {"default": default}
     options |= {"prog": program, "description": inspect.cleandoc(description or "")}
     complaint = io.StringIO()
+    if shutil.get_terminal_size().columns < NARROWEST:
+        os.environ["COLUMNS"] = str(NARROWEST)
     if "--help" in arguments or "-h" in arguments:  # after others it would leave those out
         arguments = ["--help"]
     try:
@@ -51,7 +57,7 @@ def parse(
     except SystemExit as stop:
         if stop.code:
             sentence = one_sentence(_complaint_in_parts(kind, arguments, options))
-            print(f"{program}: {sentence or one_sentence(complaint.getvalue())}", file=sys.stderr)
+            tell(f"{program}: {sentence or one_sentence(complaint.getvalue())}")
         raise
 
 
@@ -104,11 +110,11 @@ def _number_or_choice(
             return None
         if is_choice and text in names:
             return text
-        try:
-            return kind(text)
-        except (TypeError, ValueError) as error:
-            accepted = one_of(names, text) if is_choice else NUMBERS[kind]
-            raise ValueError(f"{text!r}; accepted: {accepted}") from error
+        with contextlib.suppress(TypeError, ValueError):
+            if text.isascii() and "_" not in text:  # Python reads more as numbers than people do
+                return kind(text)
+        accepted = one_of(names, text) if is_choice else NUMBERS[kind]
+        raise ValueError(f"{shortened(repr(text))}; accepted: {accepted}")
 
     return tyro.constructors.PrimitiveConstructorSpec(
         nargs=1,
@@ -151,7 +157,8 @@ def one_sentence(box: str) -> str:
     """
     lines = [line.strip("│| ") for line in box.splitlines() if line[:1] not in tuple("╭╰+")]
     parts = itertools.groupby(filter(None, lines), lambda line: not set(line) <= set("─-"))
-    return "; ".join(" ".join(part) for is_text, part in parts if is_text)
+    said = (" ".join(part) for is_text, part in parts if is_text)
+    return "; ".join(part for part in said if not part.startswith("Argument helptext"))
 
 
 def value_of(arguments: list[str], option: str, default: str) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from contextlib import suppress
 from datetime import timedelta
 from types import TracebackType
 
@@ -11,6 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from constrained_dnc.cli.speed import RunningClock, Speed, StepTimes
+from constrained_dnc.cli.telling import tell
 from constrained_dnc.training.observer import Observer, Snapshot
 
 SECONDS_BETWEEN_LINES = 10.0
@@ -22,12 +21,6 @@ def screen(*, error: bool = False) -> Console:
     """Where to print: as wide as the terminal, or without an end, so that nothing is ever cut."""
     console = Console(stderr=error)
     return console if console.is_terminal else Console(stderr=error, width=WITHOUT_END)
-
-
-def tell(sentence: str) -> None:
-    """Say what is being done, beside the result of a command, which does not depend on it."""
-    with suppress(OSError):  # a full standard error
-        print(sentence, file=sys.stderr, flush=True)
 
 
 class Ticker(Observer):

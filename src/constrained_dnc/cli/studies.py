@@ -15,7 +15,8 @@ from rich.table import Table
 from rich.text import Text
 
 from constrained_dnc.cli.parsing import parse, value_of
-from constrained_dnc.cli.progress import Ticker, screen, tell
+from constrained_dnc.cli.progress import Ticker, screen
+from constrained_dnc.cli.telling import tell
 from constrained_dnc.config import (
     PRESETS,
     Config,
@@ -215,7 +216,9 @@ def results(arguments: list[str]) -> int:
         if asked.csv:
             import pyarrow.csv  # noqa: PLC0415
 
-            pyarrow.csv.write_csv(answer, pa.PythonFile(sys.stdout.buffer, mode="w"))
+            text = pa.BufferOutputStream()  # all of it or nothing
+            pyarrow.csv.write_csv(answer, text)
+            sys.stdout.buffer.write(text.getvalue().to_pybytes())
         else:
             screen().print(_as_table(answer))
     except (pa.ArrowException, ValueError, OverflowError) as error:

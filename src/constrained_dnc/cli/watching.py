@@ -64,7 +64,8 @@ class SweepWatcher:
             self.live.stop()
 
     def say(self, sentence: str) -> None:
-        self.console.print(sentence, highlight=False, markup=False, soft_wrap=True)
+        with suppress(OSError):  # a full standard error costs no study
+            self.console.print(sentence, highlight=False, markup=False, soft_wrap=True)
 
     def ended(self, config: Config, state: str) -> None:
         self._one_less(config)

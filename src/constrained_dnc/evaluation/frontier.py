@@ -16,7 +16,7 @@ from constrained_dnc.evaluation.lengths import Planned, evaluate
 from constrained_dnc.evaluation.memories import size_in
 from constrained_dnc.files import make_folder, write_atomically
 from constrained_dnc.model.config import GROWING, MemorySize
-from constrained_dnc.published import THRESHOLD
+from constrained_dnc.published import MASTERED, THRESHOLD
 from constrained_dnc.storage import write_table
 from constrained_dnc.training.disk import FRONTIER, FRONTIER_PICTURE
 from constrained_dnc.training.run import Run
@@ -97,7 +97,7 @@ def draw_frontier(run: Run, table: pa.Table) -> Path:
     axes.set_title(
         f"{run.task.name}, {config.approach.name}: {trained}, {lengths_seen}", fontsize=10
     )
-    for row, column in zip(*np.nonzero(scores >= THRESHOLD), strict=True):
+    for row, column in zip(*np.nonzero(scores >= MASTERED), strict=True):
         axes.plot(column, row, marker="o", markersize=3, color="black")
     figure.colorbar(image, label=f"{run.task.score_kind}, % (dots: at least {100 * THRESHOLD:.0f})")
     path = run.products / FRONTIER_PICTURE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +33,7 @@ from constrained_dnc.words import BackendChoice, Rule
 LOWEST_SCORE = 0.5
 """Below it, a growing memory is not measured at longer inputs than that."""
 PROBLEMS_AT_ONCE = 64
+MOST_ROWS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -72,17 +74,18 @@ def evaluate(
     total = sum(_work(run, planned) for planned in plan)
     done = 0.0
     memories = {p.memory_size: memory_for(run, p.memory_size, selection) for p in plan}
-    given_up = False
+    given_up = math.inf  # the length
     for planned in plan:
         if progress is not None:
             progress(done, total, planned)
         done += _work(run, planned)
-        if planned.memory_size == GROWING and given_up:
+        if planned.memory_size == GROWING and planned.length > given_up:
             continue
         scores = _score(run, computing, selected.model, planned, memories[planned.memory_size])
         rows.append(_row(run, status, selected, selection, planned, scores))
-        if planned.memory_size == GROWING and planned.length > run.config.training.max_length:
-            given_up = scores.score < LOWEST_SCORE
+        is_beyond_training = planned.length > run.config.training.max_length
+        if planned.memory_size == GROWING and is_beyond_training and scores.score < LOWEST_SCORE:
+            given_up = planned.length
     if progress is not None:
         progress(done, total, plan[-1])
     table = results_table(rows)
@@ -152,7 +155,7 @@ def make_plan(
     if batches is not None:
         require_integer("batches", batches, 1)
     lengths = _listed("lengths", lengths)
-    plan = []
+    plan: list[Planned] = []
     for size in _listed("memory_sizes", memory_sizes) or (trained,):
         require_memory_size(size)
         memory_size: MemorySize = GROWING if isinstance(size, str) else int(size)
@@ -161,6 +164,9 @@ def make_plan(
         default_batches = evaluation.extension_batches if is_extended else evaluation.batches
         for length in lengths or parse_lengths(default_lengths):
             require_integer("length", length, 1)
+            if len(plan) == MOST_ROWS:
+                accepted = f"at most {MOST_ROWS} pairs of them"
+                raise BadSetting("lengths and memory sizes", "more", accepted)
             plan.append(Planned(int(length), memory_size, batches or default_batches))
     if len(set(plan)) < len(plan):
         given = {"lengths": lengths, "memory_sizes": memory_sizes}

@@ -15,7 +15,7 @@ from jaxtyping import Float
 from constrained_dnc.analysis.state_space import reduce_states
 from constrained_dnc.errors import BadSetting
 from constrained_dnc.evaluation.memories import memory_for
-from constrained_dnc.explorer.models import Model
+from constrained_dnc.explorer.models import LONGEST_DRAWN, Model
 from constrained_dnc.model.backend import padded
 from constrained_dnc.model.config import MemorySize, require_memory_size
 from constrained_dnc.model.dnc import DNC, Internals
@@ -24,7 +24,6 @@ from constrained_dnc.tasks.task import AbstractTask, Batch, Problem
 from constrained_dnc.training.run import backend_for
 
 MOST_DRAWN_SLOTS = 1000
-LONGEST_DRAWN = 250
 OVER_SLOTS = ("usage", "precedence", "write_weights", "read_weights")
 """What the memory carries whose last axis is the slot."""
 NONE = "\u2013"

@@ -16,6 +16,9 @@ from constrained_dnc.training.disk import SELECTED, STATUS, evaluation_files
 from constrained_dnc.training.run import Run, Status, load_run
 from constrained_dnc.words import PAPERS_RULE
 
+LONGEST_DRAWN = 250
+"""The longest input whose every step is shown."""
+
 
 @dataclass(frozen=True)
 class Model:
@@ -53,6 +56,11 @@ class Model:
     @property
     def training_lengths(self) -> tuple[int, int]:
         return self.config.training.min_length, self.config.training.max_length
+
+    @property
+    def first_length(self) -> int:
+        """Of the problem shown when none is asked for."""
+        return min(self.config.training.max_length, LONGEST_DRAWN)
 
 
 def open_model(name: str, *, trust_code: bool = False) -> Model:

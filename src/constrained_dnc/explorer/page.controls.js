@@ -156,7 +156,7 @@ async function choose(name) {
   if (!sameTask) Object.assign(state, {problem: "", memory: "", step: 0, slot: 0});
   fillForm();
   if (state.problem) await load();
-  else await drawProblem(after.training_lengths[1], 0);
+  else await drawProblem(after.first, 0);
 }
 
 async function poll() {
@@ -318,7 +318,7 @@ async function begin() {
   if (!wanted) Object.assign(state, FRESH, {model: usable[0].name});
   fillForm();
   if (state.problem) await load();
-  else await drawProblem(model(state.model).training_lengths[1], 0);
+  else await drawProblem(model(state.model).first, 0);
   if (!views.length) await startAfresh();
   if (unknownModel) complain(unknown(unknownModel));
 }
@@ -328,7 +328,7 @@ async function startAfresh() {
   const said = $("error").textContent;
   Object.assign(state, {...FRESH, model: state.model});
   fillForm();
-  await drawProblem(model(state.model).training_lengths[1], 0);
+  await drawProblem(model(state.model).first, 0);
   if (said) complain(new Error(said));
 }
 

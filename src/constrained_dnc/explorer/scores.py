@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import mean
+from typing import Any
 
 from constrained_dnc import published, zoo
+from constrained_dnc.errors import RunProblem
 from constrained_dnc.evaluation.memories import memory_sizes, size_in
 from constrained_dnc.files import Fields, is_count, require_fields
 from constrained_dnc.model.config import GROWING, MemorySize
 from constrained_dnc.storage import read_table
 from constrained_dnc.study.disk import SCHEMA
 from constrained_dnc.training.disk import evaluation_files
+from constrained_dnc.training.observer import logger
 from constrained_dnc.training.run import Run, require_own
 from constrained_dnc.words import PAPERS_RULE, Rule, extended
 
@@ -67,13 +71,24 @@ def stored_curves(run: Run) -> tuple[Curve, ...]:
     """What `cdnc evaluate` stored by the paper's rule, a curve for each memory."""
     found: dict[str, Curve] = {}
     for path in evaluation_files(run.folder, PAPERS_RULE):
-        for row in read_table(path, SCHEMA).to_pylist():
-            require_own(path, row, run.config.run_id)
-            require_fields(path, row, _FITS)
+        for row in _rows(path, run.config.run_id):
             memory = in_slots(size_in(row))
             curve = found.setdefault(memory, Curve(row["selection"], memory, {}, row["iteration"]))
             curve.scores[row["length"]] = row["score"]
     return tuple(found.values())
+
+
+def _rows(path: Path, run_id: str) -> list[dict[str, Any]]:
+    """The rows of stored scores; without those that cannot be read the model can still be shown."""
+    try:
+        rows: list[dict[str, Any]] = read_table(path, SCHEMA).to_pylist()
+        for row in rows:
+            require_own(path, row, run_id)
+            require_fields(path, row, _FITS)
+    except RunProblem as error:
+        logger.warning("its scores are not shown: %s", error)
+        return []
+    return rows
 
 
 _FITS: Fields = {  # which values the rows of a curve can have

@@ -16,8 +16,8 @@ from plotly.offline import get_plotlyjs
 
 from constrained_dnc.errors import BadSetting, RunProblem, one_of
 from constrained_dnc.explorer import views
-from constrained_dnc.explorer.attempts import LONGEST_DRAWN, MOST_DRAWN_SLOTS, Attempt, attempt
-from constrained_dnc.explorer.models import Model, open_model, version_of
+from constrained_dnc.explorer.attempts import MOST_DRAWN_SLOTS, Attempt, attempt
+from constrained_dnc.explorer.models import LONGEST_DRAWN, Model, open_model, version_of
 from constrained_dnc.explorer.page import compose
 from constrained_dnc.model.config import MemorySize, read_memory_size
 

@@ -14,21 +14,20 @@ import plotly.graph_objects as go
 from constrained_dnc import published
 from constrained_dnc.explorer import figures, scores
 from constrained_dnc.explorer.attempts import (
-    LONGEST_DRAWN,
     MOST_DRAWN_SLOTS,
     OVER_SLOTS,
     Attempt,
     arrays,
     state_paths,
 )
-from constrained_dnc.explorer.models import Model
+from constrained_dnc.explorer.models import LONGEST_DRAWN, Model
 from constrained_dnc.words import PAPERS_RULE
 
 
 def describe(model: Model) -> dict[str, Any]:
     """What the page says about a model."""
     training = model.config.training
-    lengths = (min(4, LONGEST_DRAWN), training.max_length, training.unseen_length)
+    lengths = (4, training.max_length, training.unseen_length, 2 * training.unseen_length)
     return {
         "name": model.name,
         "task": model.task.name,
@@ -42,7 +41,8 @@ def describe(model: Model) -> dict[str, Any]:
         "most_slots": MOST_DRAWN_SLOTS,
         "longest": LONGEST_DRAWN,
         "training_lengths": model.training_lengths,
-        "examples": sorted({*lengths, min(2 * training.unseen_length, LONGEST_DRAWN)}),
+        "first": model.first_length,
+        "examples": sorted({min(length, LONGEST_DRAWN) for length in lengths}),
     }
 
 

@@ -36,7 +36,7 @@ class Longest:
 class Evaluation:
     """All trials with one kind of memory, by (task, approach)."""
 
-    memory: str
+    memory: Memory
     curves: Mapping[Key, Curves]
     longest: Mapping[Key, Longest]
     averages: Mapping[Key, Float[np.ndarray, "..."]]

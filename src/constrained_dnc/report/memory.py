@@ -25,7 +25,7 @@ from constrained_dnc.report.drawing import (
     log_lengths,
     mark_slots,
 )
-from constrained_dnc.report.findings import Findings, Key
+from constrained_dnc.report.findings import Findings, Key, counted
 from constrained_dnc.report.lengths import comparable_lengths, has_intervals, longest_cell
 from constrained_dnc.report.wording import file_name, label, listed, over_trials, rounded
 from constrained_dnc.words import EXTENSION, MEMORIES, Memory, memory_names
@@ -90,7 +90,7 @@ def effect_here(findings: Findings, kind: str, key: Key) -> tuple[str, str] | No
     trained, larger = findings.plain, findings.memories[kind]
     if key not in trained.curves or key not in larger.curves:
         return None
-    curves = trained.curves[key], larger.curves[key]
+    curves = trained.curves[key], counted(larger.curves, larger.memory)[key]
     common = [np.isin(curve.lengths, other.lengths) for curve, other in (curves, curves[::-1])]
     before, after = comparable_lengths(*curves, larger.longest[key].length)
     lengths = findings.study.training_lengths

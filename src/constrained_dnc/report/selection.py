@@ -15,7 +15,7 @@ from constrained_dnc.report.cells import Table
 from constrained_dnc.report.drawing import Drawing
 from constrained_dnc.report.findings import Findings
 from constrained_dnc.report.lengths import longest_cell
-from constrained_dnc.report.wording import listed, rounded, span
+from constrained_dnc.report.wording import file_name, listed, rounded, span
 from constrained_dnc.study import Study
 from constrained_dnc.words import PAPERS_RULE
 
@@ -52,7 +52,7 @@ def by_other_rule(shown: Shown, rule: str) -> Shown:
     """The same kind of table or figure for another rule than the first."""
     return replace(
         captioned(shown, rule),
-        name=f"{shown.name}_{rule}_selection",
+        name=f"{shown.name}_{file_name(rule)}_selection",
         title=f"{shown.title}, selected by {rule}",
     )
 

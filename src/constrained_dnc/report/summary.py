@@ -209,7 +209,7 @@ def unlearned(findings: Findings) -> list[str]:
     found = [
         f"{printable(', '.join(key))} ({rounded(100 * each.training_score, 0)} %)"
         for key, each in findings.plain.longest.items()
-        if each.training_score < published.THRESHOLD
+        if each.training_score < published.MASTERED
     ]
     least = rounded(100 * published.THRESHOLD, 0)
     return [f"Below {least} % at training lengths: {listed(found)}."] if found else []

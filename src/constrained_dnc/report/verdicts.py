@@ -11,7 +11,7 @@ import numpy as np
 from constrained_dnc import published
 from constrained_dnc.analysis import statistics
 from constrained_dnc.analysis.statistics import PAPER_INSTANCES, SIGNIFICANCE
-from constrained_dnc.published import LONGEST_IN_TRAINING, THRESHOLD, Claim, Side
+from constrained_dnc.published import LONGEST_IN_TRAINING, MASTERED, Claim, Side
 from constrained_dnc.report.findings import Findings
 from constrained_dnc.report.lengths import comparable_lengths
 from constrained_dnc.report.wording import (
@@ -284,7 +284,7 @@ def _caution_of_grids(
 
 def _is_unlearned(task: str, approach: str, findings: Findings) -> bool:
     # An unknown score (NaN) is not below the threshold.
-    return findings.plain.longest[task, approach].training_score < THRESHOLD
+    return findings.plain.longest[task, approach].training_score < MASTERED
 
 
 def _fails_in_paper(task: str, approach: str) -> bool:

@@ -26,6 +26,7 @@ from constrained_dnc.files import (
     Fields,
     is_count,
     make_folder,
+    read_file,
     read_json,
     read_json_list,
     remove_unfinished,
@@ -135,6 +136,7 @@ REQUEST: Fields = {
     "iterations": is_count,
 }
 KNOWN: Fields = {  # which values the other fields of study.json can have
+    "preset": _is_text,
     "iterations": is_count,
     "extended_memory_size": lambda value: value is None or _is_size(value),
     "settings": _is_settings,
@@ -379,6 +381,7 @@ def set_damaged_aside(study: Path) -> list[str]:
             try:
                 read(path)
             except RunProblem as error:
+                read_file(path)  # what the system does not give us may be whole: end here
                 aside = path.with_name(f"{path.name}.damaged")
                 path.replace(aside)
                 sentences.append(f"{error}; it is now called {aside.name} and is made again")

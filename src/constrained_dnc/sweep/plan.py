@@ -21,6 +21,7 @@ from constrained_dnc.config import (
 )
 from constrained_dnc.errors import (
     BadSetting,
+    RunProblem,
     require_integer,
 )
 from constrained_dnc.files import locked, make_folder
@@ -28,13 +29,14 @@ from constrained_dnc.plugins import fingerprints
 from constrained_dnc.study import disk
 from constrained_dnc.study.disk import STUDY
 from constrained_dnc.sweep.approaches import find_approaches
-from constrained_dnc.tasks.registry import get_task
+from constrained_dnc.tasks.registry import get_task, task_names
 from constrained_dnc.training.disk import SELECTED
 from constrained_dnc.training.observer import logger
 from constrained_dnc.training.run import environment
 from constrained_dnc.words import MEMORIES, PAPERS_RULE, Memory, Rule, extended
 
 MAX_ATTEMPTS = 3
+MOST_TRIALS = 1000
 EVALUATED: dict[Rule, tuple[Memory, ...]] = {
     PAPERS_RULE: MEMORIES,
     "score": MEMORIES,
@@ -86,7 +88,7 @@ def make_request(
         raise BadSetting("tasks", " ".join(tasks), "tasks with different names")
     found = find_approaches(approaches or budget.approaches)
     trials = budget.trials if trials is None else trials
-    require_integer("trials", trials, 1)
+    require_integer("trials", trials, 1, MOST_TRIALS)
     _, training, _ = parts or budget.parts
     return Request(
         preset,
@@ -191,8 +193,8 @@ def open_study(folder: Path, request: Request, command: Sequence[str] = ()) -> P
 
 def _refuse_foreign(folder: Path) -> None:
     """A folder of something else is left alone."""
-    is_foreign = folder.is_dir() and set(folder.iterdir()) - {disk.study_lock(folder)}
-    if is_foreign and not disk.is_study(folder):
+    others = list(folder.glob("[!.]*")) if folder.is_dir() else []
+    if set(others) - {disk.study_lock(folder)} and not disk.is_study(folder):
         raise BadSetting("study", str(folder), f"a new or empty folder, or one with a {STUDY}")
 
 
@@ -241,9 +243,24 @@ def reopen_study(folder: Path) -> Plan:
     stored = disk.read_request(folder)
     if not all(stored.get(name) for name in ("preset", "requests", "settings", "iterations")):
         raise BadSetting("study", str(folder), f"one whose {STUDY} says what was asked for")
-    if stored.get("own_tasks") or stored.get("own_approaches"):
+    known = all(
+        set(asked["tasks"]) <= set(task_names()) and set(asked["approaches"]) <= set(APPROACHES)
+        for asked in stored["requests"]
+    )
+    if stored.get("own_tasks") or stored.get("own_approaches") or not known:
         accepted = "one without code of your own; with it, its whole command is needed again"
         raise BadSetting("study", str(folder), accepted)
+    try:
+        configs = _configs_of(stored)
+    except BadSetting as error:
+        raise RunProblem(f"{folder / STUDY} cannot be read: {error}") from error
+    with locked(disk.study_lock(folder), wait=True):
+        _set_damaged_aside(folder)
+    return Plan(folder, configs)
+
+
+def _configs_of(stored: dict[str, Any]) -> tuple[Config, ...]:
+    """All runs that a study.json asks for, as long as the longest request wants them."""
     parts: dict[str, dict[str, Any]] = {"training": {}}
     for name, value in stored["settings"].items():
         part, _, setting = name.partition(".")
@@ -264,9 +281,7 @@ def reopen_study(folder: Path) -> Plan:
         for config in request.configs():
             longest = configs.get(config.run_id, config).training.iterations
             configs[config.run_id] = lengthened(config, longest)
-    with locked(disk.study_lock(folder), wait=True):
-        _set_damaged_aside(folder)
-    return Plan(folder, tuple(sorted(configs.values(), key=lambda config: config.seed)))
+    return tuple(sorted(configs.values(), key=lambda config: config.seed))
 
 
 def _set_damaged_aside(folder: Path) -> None:

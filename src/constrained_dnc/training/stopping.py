@@ -14,6 +14,9 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 SHOW_CURSOR = b"\x1b[?25h\n"  # a progress bar hides it
 
 
+_ending = threading.Lock()
+
+
 class Stop:
     """Whether, and by which signal, the process was asked to stop."""
 
@@ -47,6 +50,8 @@ def postponed_signals() -> Iterator[Stop]:
 
 
 def _end_at_once(number: int, frame: FrameType | None) -> None:
+    if not _ending.acquire(blocking=False):
+        return  # the other of the two that call it is at it
     if sys.stdout is not None and sys.stdout.isatty():
         os.write(sys.stdout.fileno(), SHOW_CURSOR)
     os.write(2, b"cdnc: interrupted\n")
@@ -57,10 +62,35 @@ def _end_at_once(number: int, frame: FrameType | None) -> None:
 def interrupts_end_at_once() -> Iterator[None]:
     """Let Ctrl-C end the process with one line, also during imports, which an exception can crash.
 
-    Nothing is lost: files are whole at any moment, and a training postpones its signals.
+    Nothing is lost: files are whole at any moment, and a training postpones its signals. A thread
+    sees to it while the main one is in compiled code, where Python handles no signal.
     """
-    with _handling(_end_at_once):
+    with _handling(_end_at_once), _watching():
         yield
+
+
+@contextmanager
+def _watching() -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    before = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    threading.Thread(target=_watch, args=(reading,), daemon=True).start()
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(before)
+        os.close(writing)
+
+
+def _watch(reading: int) -> None:
+    """End the process at an interrupt, unless it has another handler by now."""
+    with open(reading, "rb", buffering=0) as signals:
+        while number := signals.read(1):
+            if signal.getsignal(number[0]) is _end_at_once:
+                _end_at_once(number[0], None)
 
 
 @contextmanager
