@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -45,7 +46,7 @@ def test_snippets_run(page, tmp_path, monkeypatch):
             continue
         if block["file"]:
             Path(block["file"]).write_text(block["body"])
-        exec(compile(block["body"], f"{page.name}", "exec"), namespace)
+        exec(compile(block["body"], f"{page.name}", "exec", dont_inherit=True), namespace)
 
 
 def run_command(command: str) -> None:
@@ -62,10 +63,13 @@ def run_command(command: str) -> None:
         assert extras, command
         assert set(filter(None, [extras[1]])) <= project["optional-dependencies"].keys()
         return
-    command = re.sub(r"(^|\| )cdnc\b", rf"\1{sys.executable} -m constrained_dnc", command)
-    command = re.sub(r"^python\b", sys.executable, command)
-    command = command.replace("tests/data/", f"{ROOT}/tests/data/").replace(
-        "benchmarks/", f"{ROOT}/benchmarks/"
+    python, root = shlex.quote(sys.executable), shlex.quote(str(ROOT))
+    command = re.sub(
+        r"(^|\| )cdnc\b", lambda found: f"{found[1]}{python} -m constrained_dnc", command
+    )
+    command = re.sub(r"^python\b", lambda _: python, command)
+    command = command.replace("tests/data/", f"{root}/tests/data/").replace(
+        "benchmarks/", f"{root}/benchmarks/"
     )
     done = subprocess.run(
         ["bash", "-c", command], capture_output=True, text=True, check=False, timeout=600

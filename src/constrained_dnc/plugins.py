@@ -7,6 +7,7 @@ import importlib
 import importlib.util
 import inspect
 import sys
+import threading
 import traceback
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from typing import Any
 from constrained_dnc.errors import BadSetting, first_line
 
 ACCEPTED_PATHS = "package.module:Class, or path/to/file.py:Class"
+_LOADING = threading.RLock()
 
 
 def load_class(setting: str, path: str, base: type) -> type[Any]:
@@ -112,7 +114,12 @@ def _resolved(place: str) -> Path:
 
 
 def _load_file(setting: str, value: str, place: str) -> ModuleType:
-    """Import a file; every text of it once per process."""
+    """Import a file; every text of it once per process, in one thread at a time."""
+    with _LOADING:
+        return _load_text(setting, value, place)
+
+
+def _load_text(setting: str, value: str, place: str) -> ModuleType:
     path, text = _resolved(place), _source(setting, value, place)
     digest = hashlib.sha256(bytes(path) + b"\0" + text).hexdigest()[:12]
     name = f"user_file_{path.stem}_{digest}"
@@ -123,7 +130,7 @@ def _load_file(setting: str, value: str, place: str) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses look their module up while it is executed
     try:
-        exec(compile(text, path, "exec"), module.__dict__)
+        exec(compile(text, path, "exec", dont_inherit=True), module.__dict__)
     except BaseException as error:
         del sys.modules[name]
         if isinstance(error, KeyboardInterrupt):

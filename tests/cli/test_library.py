@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 
@@ -138,7 +139,7 @@ def test_a_wrong_option_is_refused_with_the_one_that_was_meant(arguments, meant,
 
 
 def test_a_reader_that_leaves_is_no_error():
-    command = f"{sys.executable} -m constrained_dnc show sort --length 5000 | head -1"
+    command = f"{shlex.quote(sys.executable)} -m constrained_dnc show sort --length 5000 | head -1"
     done = subprocess.run(command, shell=True, capture_output=True, text=True, check=True)
     assert done.stderr == ""
 

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import shlex
 import subprocess
 import sys
 
@@ -10,6 +11,9 @@ import pytest
 
 from constrained_dnc import cli
 from constrained_dnc.cli import main
+
+PYTHON = shlex.quote(sys.executable)
+on_linux = pytest.mark.skipif(sys.platform != "linux", reason="as Linux has it")
 
 
 @pytest.mark.parametrize(
@@ -45,20 +49,22 @@ def test_a_mistake_of_ours_is_not_hidden(monkeypatch):
         main(["tasks"])
 
 
+@on_linux
 @pytest.mark.parametrize(
     ("output", "said"),
     [("> /dev/full", "No space left on device"), (">&-", "standard output is closed")],
 )
 def test_a_full_or_closed_output_is_one_sentence(output, said):
-    command = f"{sys.executable} -m constrained_dnc tasks {output}"
+    command = f"{PYTHON} -m constrained_dnc tasks {output}"
     ended = subprocess.run(["sh", "-c", command], stderr=subprocess.PIPE, text=True, check=False)
     assert ended.returncode == 1
     assert said in ended.stderr
     assert len(ended.stderr.splitlines()) == 1
 
 
+@on_linux
 def test_too_small_an_address_space_is_one_sentence():
-    command = f"ulimit -v 1900000; {sys.executable} -m constrained_dnc tasks"
+    command = f"ulimit -v 1900000; {PYTHON} -m constrained_dnc tasks"
     ended = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
     assert ended.returncode == 2
     assert ended.stderr == (
@@ -96,7 +102,7 @@ def test_help_in_a_terminal_of_one_column():
 
 
 def test_without_standard_error_nothing_goes_among_the_results():
-    program = f"{sys.executable} -m constrained_dnc"
+    program = f"{PYTHON} -m constrained_dnc"
     results = f"{program} evaluate zoo:copy/compr+reg --lengths 2 --batches 1 --json 2>&-"
     shown = subprocess.run(["sh", "-c", results], stdout=subprocess.PIPE, text=True, check=True)
     assert json.loads(shown.stdout)[0]["length"] == 2

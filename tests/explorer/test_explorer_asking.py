@@ -176,6 +176,12 @@ def test_a_link_in_the_same_tab_says_all_of_it(browser, address, runs):
         "",
         6,
     ]  # where the answer begins
+    browser.run("location.hash = arguments[0]", urlencode({"model": runs["stateless-baseline"]}))
+    browser.wait("return state.problem !== '3 1 4 1' && views[0].problem === state.problem")
+    browser.ready()
+    browser.run("location.hash = arguments[0]", link)
+    browser.wait("return views[0].problem === '3 1 4 1'")
+    browser.ready()
     browser.run("location.hash = 'model=nobody&problem=1+2'")
     browser.wait("return $('error').textContent.includes('no model nobody')")
     assert browser.run("return [state.model, views[0].problem]") == [runs["compr+reg"], "3 1 4 1"]

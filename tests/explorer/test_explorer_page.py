@@ -220,6 +220,9 @@ def test_two_models_side_by_side(browser, address, runs):
     tops = browser.run("return ['tape-0', 'tape-1'].map(id => $(id).getBoundingClientRect().top)")
     assert tops[0] == tops[1]
     assert "carries no state" in browser.driver.find_element(By.ID, "states-1").text
+    save = [f"#states-{place} .save button" for place in (0, 1)]
+    found = [len(browser.driver.find_elements(By.CSS_SELECTOR, path)) for path in save]
+    assert found == [2, 0]  # no picture, nothing to save
     strengths = "document.querySelector(`#strengths-${at} .plot`)"
     (low, high), other_range = browser.run(
         f"return [0, 1].map(at => {strengths}.layout.yaxis.range)"
@@ -272,6 +275,8 @@ def test_a_run_that_ends_while_it_is_looked_at(browser, address, training_run):
     write_selected(folder, open_model(training_run).config.run_id, "unseen", parameters, 9999, 0.5)
     browser.run("poll()")
     browser.wait("return document.querySelector('#news button')")
+    browser.run("document.querySelector('#news button').focus()")
+    assert browser.run("news(); return document.activeElement.closest('#news') !== null")
     told = browser.driver.find_element(By.CLASS_NAME, "answer").text
     assert "finished after 10 of 10" in told
     assert "9999" not in told  # still the old parameters

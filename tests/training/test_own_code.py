@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -183,3 +184,18 @@ def test_paths_hold_in_any_folder(tmp_path, monkeypatch):
         assert plugins.absolute(name) == f"{tmp_path}/t.py:T"
     assert plugins.absolute("package.module:T") == "package.module:T"
     assert plugins.absolute("sort") == "sort"
+
+
+def test_a_file_is_executed_as_python_does_it(tmp_path):
+    (tmp_path / "mine.py").write_text("class Mine:\n    size: int\n")
+    found = plugins.load_class("task", f"{tmp_path}/mine.py:Mine", object)
+    assert found.__annotations__ == {"size": int}
+
+
+def test_two_threads_get_the_same_whole_file(tmp_path):
+    (tmp_path / "slow.py").write_text("import time\ntime.sleep(0.3)\n\n\nclass Slow:\n    pass\n")
+    with ThreadPoolExecutor(2) as pool:
+        path = f"{tmp_path}/slow.py:Slow"
+        found = [pool.submit(plugins.load_class, "task", path, object) for _ in range(2)]
+        first, second = (each.result() for each in found)
+    assert first is second

@@ -137,16 +137,23 @@ function fillExamples({name, examples}) {
 
 // How far the runs on the screen are by now, and whether they have newer parameters.
 function news() {
-  $("news").replaceChildren();
+  const told = [];
   for (const view of views) {
     const now = model(view.model.name);
     if (!now || now.error) continue;
     Object.assign(view.model, {state: now.state, is_training: now.is_training});
     tellFrom(view);
     const newer = now.iteration !== view.model.iteration;
-    if (now.is_training || newer) $("news").append(`${now.name}: ${now.state}. `);
-    if (newer) $("news").append(element("button", {type: "button", textContent: `Show the parameters of iteration ${now.iteration}`, onclick: load}), " ");
+    if (now.is_training || newer) told.push(`${now.name}: ${now.state}. `);
+    if (newer) told.push(now.iteration);
   }
+  const shown = JSON.stringify(told), hadFocus = $("news").contains(document.activeElement);
+  if ($("news").dataset.of === shown) return;
+  $("news").dataset.of = shown;
+  $("news").replaceChildren(...told.flatMap(part => typeof part === "string" ? [part] : [element("button", {
+    type: "button", textContent: `Show the parameters of iteration ${part}`, onclick: load,
+  }), " "]));
+  if (hadFocus) $("news").querySelector("button")?.focus();
 }
 
 async function choose(name) {
@@ -155,9 +162,11 @@ async function choose(name) {
   const sameTask = before && before.task === after.task;
   if (!sameTask) Object.assign(state, {problem: "", memory: "", step: 0, slot: 0});
   fillForm();
-  if (state.problem) await load();
-  else await drawProblem(after.first, 0);
+  await show();
 }
+
+// The problem asked for, or one of our own.
+const show = () => state.problem ? load() : drawProblem(model(state.model).first, 0);
 
 async function poll() {
   if (views.some(view => view.model.is_training)) {
@@ -317,8 +326,7 @@ async function begin() {
   const unknownModel = wanted ? "" : state.model;
   if (!wanted) Object.assign(state, FRESH, {model: usable[0].name});
   fillForm();
-  if (state.problem) await load();
-  else await drawProblem(model(state.model).first, 0);
+  await show();
   if (!views.length) await startAfresh();
   if (unknownModel) complain(unknown(unknownModel));
 }
@@ -328,7 +336,7 @@ async function startAfresh() {
   const said = $("error").textContent;
   Object.assign(state, {...FRESH, model: state.model});
   fillForm();
-  await drawProblem(model(state.model).first, 0);
+  await show();
   if (said) complain(new Error(said));
 }
 
@@ -348,6 +356,6 @@ addEventListener("hashchange", () => {
     return;
   }
   fillForm();
-  load();
+  show();
 });
 begin();

@@ -157,10 +157,11 @@ function makePanel(view, [name, title, note, column]) {
   })));
   const scale = element("span", {className: "scale"}), words = element("span", {className: "soft", textContent: name === "scores" ? view.scores_note : note});
   const section = element("section", {className: "panel", id: `${name}-${view.place}`}, element("header", {}, element("h3", {textContent: title}), scale, save, words), frame);
-  const panel = {name, title, view, frame, plot, section, words, scale, marks: {}};
+  const panel = {name, title, view, frame, plot, section, words, scale, save, marks: {}};
   setFigure(panel, view.figures[name]);
   if (name === "slot") section.hidden = true;
-  if (!panel.figure && name !== "states") { frame.remove(); save.remove(); }
+  if (!panel.figure) save.remove();
+  if (!panel.figure && name !== "states") frame.remove();
   view.columns[column].append(section);
   return panel;
 }
@@ -393,6 +394,7 @@ async function showStates(view) {
     return;
   }
   setFigure(panel, found.figure);
+  panel.words.before(panel.save);
   view.path = unpack(found.path);
   await draw(panel);
   react(panel);

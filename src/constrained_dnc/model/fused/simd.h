@@ -27,6 +27,13 @@ typedef float LooseVec __attribute__((vector_size(4 * CDNC_LANES), may_alias, al
 typedef int32_t Mask __attribute__((vector_size(4 * CDNC_LANES), may_alias));
 typedef uint32_t Bits __attribute__((vector_size(4 * CDNC_LANES), may_alias));
 
+// Lanes of `a`, counted from 0, and of `b`, counted on from there; GCC before 12 has only its own.
+#if defined(__clang__)
+#define CDNC_SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define CDNC_SHUFFLE(a, b, ...) __builtin_shuffle(a, b, Mask{__VA_ARGS__})
+#endif
+
 inline Vec load(const float* from) { return *reinterpret_cast<const Vec*>(from); }
 inline void store(float* to, Vec x) { *reinterpret_cast<Vec*>(to) = x; }
 inline Vec load_loose(const float* from) { return *reinterpret_cast<const LooseVec*>(from); }
@@ -72,13 +79,13 @@ inline Vec square_root(Vec x) {
 // Sums of neighbours: within each 128 bits, two from `a` and then two from `b`.
 inline Vec add_neighbours(Vec a, Vec b) {
 #if CDNC_LANES == 16
-  return __builtin_shufflevector(a, b, 0, 2, 16, 18, 4, 6, 20, 22, 8, 10, 24, 26, 12, 14, 28, 30) +
-         __builtin_shufflevector(a, b, 1, 3, 17, 19, 5, 7, 21, 23, 9, 11, 25, 27, 13, 15, 29, 31);
+  return CDNC_SHUFFLE(a, b, 0, 2, 16, 18, 4, 6, 20, 22, 8, 10, 24, 26, 12, 14, 28, 30) +
+         CDNC_SHUFFLE(a, b, 1, 3, 17, 19, 5, 7, 21, 23, 9, 11, 25, 27, 13, 15, 29, 31);
 #elif CDNC_LANES == 8
-  return __builtin_shufflevector(a, b, 0, 2, 8, 10, 4, 6, 12, 14) +
-         __builtin_shufflevector(a, b, 1, 3, 9, 11, 5, 7, 13, 15);
+  return CDNC_SHUFFLE(a, b, 0, 2, 8, 10, 4, 6, 12, 14) +
+         CDNC_SHUFFLE(a, b, 1, 3, 9, 11, 5, 7, 13, 15);
 #else
-  return __builtin_shufflevector(a, b, 0, 2, 4, 6) + __builtin_shufflevector(a, b, 1, 3, 5, 7);
+  return CDNC_SHUFFLE(a, b, 0, 2, 4, 6) + CDNC_SHUFFLE(a, b, 1, 3, 5, 7);
 #endif
 }
 
@@ -93,17 +100,16 @@ inline Vec sum_each(const Vec* rows) {
   Vec half[2];
   for (int k = 0; k < 2; ++k) {
     Vec a = quarter[2 * k], b = quarter[2 * k + 1];
-    half[k] = __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23) +
-              __builtin_shufflevector(a, b, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30,
-                                      31);
+    half[k] = CDNC_SHUFFLE(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23) +
+              CDNC_SHUFFLE(a, b, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31);
   }
   Vec a = half[0], b = half[1];
-  return __builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27) +
-         __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31);
+  return CDNC_SHUFFLE(a, b, 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27) +
+         CDNC_SHUFFLE(a, b, 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31);
 #elif CDNC_LANES == 8
   Vec a = quarter[0], b = quarter[1];
-  return __builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11) +
-         __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15);
+  return CDNC_SHUFFLE(a, b, 0, 1, 2, 3, 8, 9, 10, 11) +
+         CDNC_SHUFFLE(a, b, 4, 5, 6, 7, 12, 13, 14, 15);
 #else
   return quarter[0];
 #endif
@@ -113,17 +119,17 @@ inline Vec sum_each(const Vec* rows) {
 template <class F>
 inline float fold(Vec x, F f) {
 #if CDNC_LANES == 16
-  x = f(x, __builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7));
-  x = f(x, __builtin_shufflevector(x, x, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11));
-  x = f(x, __builtin_shufflevector(x, x, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13));
-  x = f(x, __builtin_shufflevector(x, x, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14));
+  x = f(x, CDNC_SHUFFLE(x, x, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7));
+  x = f(x, CDNC_SHUFFLE(x, x, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11));
+  x = f(x, CDNC_SHUFFLE(x, x, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13));
+  x = f(x, CDNC_SHUFFLE(x, x, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14));
 #elif CDNC_LANES == 8
-  x = f(x, __builtin_shufflevector(x, x, 4, 5, 6, 7, 0, 1, 2, 3));
-  x = f(x, __builtin_shufflevector(x, x, 2, 3, 0, 1, 6, 7, 4, 5));
-  x = f(x, __builtin_shufflevector(x, x, 1, 0, 3, 2, 5, 4, 7, 6));
+  x = f(x, CDNC_SHUFFLE(x, x, 4, 5, 6, 7, 0, 1, 2, 3));
+  x = f(x, CDNC_SHUFFLE(x, x, 2, 3, 0, 1, 6, 7, 4, 5));
+  x = f(x, CDNC_SHUFFLE(x, x, 1, 0, 3, 2, 5, 4, 7, 6));
 #else
-  x = f(x, __builtin_shufflevector(x, x, 2, 3, 0, 1));
-  x = f(x, __builtin_shufflevector(x, x, 1, 0, 3, 2));
+  x = f(x, CDNC_SHUFFLE(x, x, 2, 3, 0, 1));
+  x = f(x, CDNC_SHUFFLE(x, x, 1, 0, 3, 2));
 #endif
   return x[0];
 }
