@@ -8,6 +8,8 @@ REFUSED = {
     "load_run(None)": "run is None; accepted: a path",
     "load_run(5)": "run is 5; accepted: a path",
     "predict(None, '3 1')": "run is None; accepted: a path",
+    "read_study(5)": "study is 5; accepted: a path",
+    "query('nowhere', 'FROM results')": "study is 'nowhere'; accepted: a directory with a study.json",
     "train(CONFIG, None)": "run_dir is None; accepted: a path",
     "get_task([])": "task is []; accepted: one of",
     "get_task(['mine.py:Task'])": "task is ['mine.py:Task']; accepted: one of",
@@ -25,6 +27,7 @@ import numpy as np
 from constrained_dnc import *
 from constrained_dnc.config import EvaluationConfig
 from constrained_dnc.errors import BadSetting
+from constrained_dnc.study import query, read_study
 
 CONFIG = make_config("copy", "compr", preset="smoke")
 for call in sys.argv[1:]:

@@ -62,7 +62,7 @@ class Contents:
         return self.rules[0]
 
 
-def build_report(study_directory: Path, progress: ReportProgress | None = None) -> Path:
+def build_report(study_directory: str | Path, progress: ReportProgress | None = None) -> Path:
     """Write tables, figures and the page of a study, finished or not; return the page's path.
 
     `progress` is told the name of a stage, how much of it is done, and how much there is.

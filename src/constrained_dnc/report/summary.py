@@ -183,7 +183,7 @@ def study_name(study: Study) -> str:
     return name if preset in (None, name) else f"{name} (preset {preset})"
 
 
-def terminal_table(study: Path | Findings) -> Group:
+def terminal_table(study: str | Path | Findings) -> Group:
     """Maximum lengths beside the paper's, and what the budget means, for a terminal."""
     findings = study if isinstance(study, Findings) else find(read_study(study))
     title = Text(f"Maximum lengths by the rule {findings.selection}: ours (paper's)", "italic")

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Float, Int
 
-from constrained_dnc.errors import BadSetting, RunProblem, first_line
+from constrained_dnc.errors import BadSetting, RunProblem, first_line, require_path
 from constrained_dnc.study.disk import (
     SCHEMA,
     STUDY,
@@ -264,21 +264,23 @@ class Study:
         return sentences + [f"{problem}: {again}." for problem in self.damaged.values()]
 
 
-def read_study(path: Path) -> Study:
+def read_study(path: str | Path) -> Study:
     """Open a study directory, finished or not."""
+    require_path("study", path)
+    path = Path(path)
     if not is_study(path):
         raise BadSetting("study", str(path), f"a directory with a {STUDY}")
     return Study(path, read_request(path), tuple(read_failures(path)))
 
 
-def query(path: Path, sql: str) -> pa.Table:
+def query(path: str | Path, sql: str) -> pa.Table:
     """The answer to a question in SQL about the table `results` of a study."""
-    read_study(path)
+    study = read_study(path)
     if not sql.strip():
         raise BadSetting("sql", sql, "one SQL query over the table results, such as FROM results")
     import duckdb  # noqa: PLC0415 - slow to import
 
-    with _connect(path) as connection:
+    with _connect(study.path) as connection:
         try:
             (statement,) = connection.extract_statements(sql)
             return connection.sql(statement.query).to_arrow_table()
