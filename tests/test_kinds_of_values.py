@@ -9,7 +9,7 @@ REFUSED = {
     "load_run(5)": "run is 5; accepted: a path",
     "predict(None, '3 1')": "run is None; accepted: a path",
     "read_study(5)": "study is 5; accepted: a path",
-    "query('nowhere', 'FROM results')": "study is 'nowhere'; accepted: a directory with a study.json",
+    "query('nowhere', 'FROM results')": "study is 'nowhere'; accepted: a directory",
     "train(CONFIG, None)": "run_dir is None; accepted: a path",
     "get_task([])": "task is []; accepted: one of",
     "get_task(['mine.py:Task'])": "task is ['mine.py:Task']; accepted: one of",
