@@ -39,7 +39,6 @@ class Trial:
     task: str
     approach: str
     seed: int
-    iteration: int
     iterations: int
     skipped_updates: int
     status: str
