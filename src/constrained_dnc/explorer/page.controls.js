@@ -283,8 +283,8 @@ function remember() {
   remembering = setTimeout(address, 250);
 }
 
-function recall() {
-  const known = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
+function recall(link = location.href) {
+  const known = Object.fromEntries(new URLSearchParams(new URL(link).hash.slice(1)));
   if (served) Object.assign(state, FRESH); // a link says all of it, and leaves out what is fresh
   for (const name of Object.keys(FRESH)) {
     if (name in known) state[name] = typeof FRESH[name] === "number" ? Number(known[name]) || 0 : known[name];
@@ -340,9 +340,10 @@ async function startAfresh() {
   if (said) complain(new Error(said));
 }
 
-addEventListener("hashchange", () => {
+addEventListener("hashchange", ({newURL}) => {
+  clearTimeout(remembering); // what was shown until now is not to replace the new link
   const before = {...state};
-  recall();
+  recall(newURL);
   if (!served) {
     setStep(stepAsked());
     follow(state.slot);
