@@ -1,6 +1,7 @@
 """Signals are remembered, then raised."""
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -73,7 +74,8 @@ sys.exit(9)
     assert (ended.returncode, ended.stdout, ended.stderr) == (code, "", said)
 
 
-def test_an_interrupt_ends_compiled_code_too():
+@pytest.mark.parametrize("errors", ["", "2>&-"], ids=["open", "closed"])
+def test_an_interrupt_ends_compiled_code_too(errors):
     program = """
 import hashlib
 from constrained_dnc.training.stopping import interrupts_end_at_once
@@ -81,14 +83,16 @@ with interrupts_end_at_once():
     print("begun", flush=True)
     hashlib.pbkdf2_hmac("sha256", b"", b"", 2**31 - 1)  # most of an hour
 """
+    command = f"exec {shlex.join([sys.executable, '-c', program])} {errors}"
     with subprocess.Popen(
-        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ["sh", "-c", command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout.readline() == "begun\n"
         time.sleep(0.2)
         process.send_signal(signal.SIGINT)
         try:
-            assert process.communicate(timeout=60) == ("", "cdnc: interrupted\n")
+            said = "" if errors else "cdnc: interrupted\n"
+            assert process.communicate(timeout=60) == ("", said)
         finally:
             process.kill()
     assert process.returncode == 130

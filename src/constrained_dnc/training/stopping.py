@@ -7,13 +7,11 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 SHOW_CURSOR = b"\x1b[?25h\n"  # a progress bar hides it
-
-
 _ending = threading.Lock()
 
 
@@ -52,9 +50,11 @@ def postponed_signals() -> Iterator[Stop]:
 def _end_at_once(number: int, frame: FrameType | None) -> None:
     if not _ending.acquire(blocking=False):
         return  # the other of the two that call it is at it
-    if sys.stdout is not None and sys.stdout.isatty():
-        os.write(sys.stdout.fileno(), SHOW_CURSOR)
-    os.write(2, b"cdnc: interrupted\n")
+    with suppress(OSError):
+        if sys.stdout is not None and sys.stdout.isatty():
+            os.write(sys.stdout.fileno(), SHOW_CURSOR)
+        if sys.stderr is not None:
+            os.write(2, b"cdnc: interrupted\n")
     os._exit(128 + number)
 
 
