@@ -48,25 +48,33 @@ def test_other_threads_leave_handlers_alone():
     assert seen == [before]
 
 
+@pytest.mark.parametrize("late", [False, True], ids=["in time", "late"])
 @pytest.mark.parametrize(
     ("handling", "code", "said"),
     [
-        ("interrupts_end_at_once()", 130, "cdnc: interrupted\n"),
-        ("interrupts_end_at_once(), interrupts_raise()", 7, ""),
-        ("interrupts_end_at_once(), postponed_signals()", 9, ""),
+        ("nullcontext()", 130, "cdnc: interrupted\n"),
+        ("interrupts_raise()", 7, ""),
+        ("postponed_signals()", 9, ""),
     ],
 )
-def test_an_interrupt_ends_at_once_where_nothing_is_to_be_closed(handling, code, said):
+def test_an_interrupt_ends_at_once_where_nothing_is_to_be_closed(handling, code, said, late):
+    """Also when the thread that watches for it comes to look only after all is over."""
     program = f"""
-import os, signal, sys
+import os, signal, sys, time
+from contextlib import nullcontext
 from constrained_dnc.training.stopping import *
-try:
-    with {handling}:
-        os.kill(os.getpid(), signal.SIGINT)
-        [None for _ in range(1000)]
-except KeyboardInterrupt:
-    sys.exit(7)
-sys.exit(9)
+code = 9
+with interrupts_end_at_once():
+    time.sleep(0.1)  # until the thread waits
+    sys.setswitchinterval({60 if late else 0.005})
+    try:
+        with {handling}:
+            os.kill(os.getpid(), signal.SIGINT)
+            [None for _ in range(1000)]
+    except KeyboardInterrupt:
+        code = 7
+    time.sleep(0.1)
+sys.exit(code)
 """
     ended = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=False

@@ -39,12 +39,13 @@ def postponed_signals() -> Iterator[Stop]:
     if threading.current_thread() is not threading.main_thread():
         yield stop
         return
-    handlers = {number: signal.signal(number, stop.ask) for number in SIGNALS}
-    try:
-        yield stop
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
+    with _unwatched():
+        handlers = {number: signal.signal(number, stop.ask) for number in SIGNALS}
+        try:
+            yield stop
+        finally:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
 
 
 def _end_at_once(number: int, frame: FrameType | None) -> None:
@@ -81,8 +82,18 @@ def _watching() -> Iterator[None]:
     try:
         yield
     finally:
-        signal.set_wakeup_fd(before)
+        signal.set_wakeup_fd(before, warn_on_full_buffer=False)
         os.close(writing)
+
+
+@contextmanager
+def _unwatched() -> Iterator[None]:
+    """Hide signals from the watching thread: it may look only when their handler is gone."""
+    before = signal.set_wakeup_fd(-1)
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(before, warn_on_full_buffer=False)
 
 
 def _watch(reading: int) -> None:
@@ -124,8 +135,9 @@ def _handling(handler: Callable[[int, FrameType | None], None]) -> Iterator[None
     ):
         yield
         return
-    before = signal.signal(signal.SIGINT, handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
+    with _unwatched():
+        before = signal.signal(signal.SIGINT, handler)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
