@@ -62,6 +62,15 @@ def test_the_best_trial_is_that_of_the_rule(shipped, models):
     assert about["trial"] == best.config.seed
 
 
+def test_a_pretrained_model_comes_with_the_parameters_of_the_rule_that_is_asked_for():
+    run = load_run("zoo:copy/compr+reg+used")
+    for rule in (None, "score", "unseen"):
+        model, _ = load_pretrained("copy", "compr+reg+used", rule)
+        right = run.selected(rule or "score").model
+        np.testing.assert_array_equal(model.output_weight, right.output_weight)
+    assert run.selected("score").iteration != run.selected("unseen").iteration
+
+
 def test_a_shipped_model_stays_the_best_when_its_run_is_gone(shipped, tmp_path):
     """As on another machine, which trains only further trials."""
     study, models = tmp_path / "study", tmp_path / "zoo"

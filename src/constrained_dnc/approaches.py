@@ -51,7 +51,7 @@ class Approach:
     """Regularise the cell states with an additional loss."""
     lookup: str = "every-slot"
     """every-slot: look-up by content sees every slot, as in the paper; used-slots: a slot counts as
-    far as it is used, so that the number of slots does not matter."""
+    far as it is used, so that the number of slots does not matter while one is free."""
 
     def __post_init__(self) -> None:
         require_name("approach.name", self.name)

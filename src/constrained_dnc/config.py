@@ -331,7 +331,7 @@ PAPER = Preset(
     tasks=published.TASKS,
     approaches=published.APPROACHES,
     trials=published.TRIALS,
-    run_takes="3 hours",
+    run_takes="3 to 7 hours",
     study_takes="45 core-days or more",
     result="the paper",
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict
 from pathlib import Path
 
@@ -207,7 +208,7 @@ def terminal_table(study: str | Path | Findings) -> Group:
 def unlearned(findings: Findings) -> list[str]:
     """A sentence on those that do not solve their training lengths, if there are any."""
     found = [
-        f"{printable(', '.join(key))} ({rounded(100 * each.training_score, 0)} %)"
+        f"{printable(', '.join(key))} ({math.floor(100 * each.training_score)} %)"
         for key, each in findings.plain.longest.items()
         if each.training_score < published.MASTERED
     ]

@@ -2,7 +2,7 @@
 
 study.json                    what was asked for
 runs/RUN_ID/                  run directories
-results/RUN_ID-ITERATIONS.parquet  scores, one row per length and memory
+results/RUN_ID-ITERATIONS.parquet  scores, one row per rule, memory and length
 analysis/RUN_ID.npz           arrays of the state-space and memory analyses
 analysis/embeddings/HASH.npy  t-SNE, by the hash of the states it belongs to
 attempts/RUN_ID.json          why attempts at a run failed

@@ -324,10 +324,16 @@ def _refuse_changed_config(run: Run, stored: dict[str, Any]) -> None:
     raise RunProblem(f"{run.folder / CONFIG} was changed after the run began: {reason}")
 
 
-def load_pretrained(task: str, approach: str) -> tuple[DNC, AbstractTask]:
-    """A model of the zoo and the task it was trained on; `cdnc zoo` lists them."""
+def load_pretrained(
+    task: str, approach: str, selection: Rule | None = None
+) -> tuple[DNC, AbstractTask]:
+    """A model of the zoo and the task it was trained on; `cdnc zoo` lists them.
+
+    All come with the parameters of the rule `score`, some also with those of another that reach
+    further.
+    """
     run = load_run(f"{zoo.PREFIX}{task}/{approach}")
-    return run.model, run.task
+    return run.selected(selection).model, run.task
 
 
 def initial_model(config: Config) -> DNC:
