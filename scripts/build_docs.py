@@ -56,7 +56,9 @@ UNDOCUMENTED = ("__main__", "cli")
 
 def build(folder: Path) -> Path:
     """Make the site and return its first page."""
-    pages = folder / "pages"
+    pages, site = folder / "pages", folder / "site"
+    for old in (pages, site):  # of pages that there are no more
+        shutil.rmtree(old, ignore_errors=True)
     for path in _copied():
         target = pages / path.relative_to(ROOT)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -70,7 +72,6 @@ def build(folder: Path) -> Path:
     _write_reference(pages / "reference")
     sphinx = [sys.executable, "-m", "sphinx", "-q", "--fail-on-warning", "--keep-going"]
     options = ["-b", "html", "-c", str(ROOT / "docs"), "-d", str(folder / "cache")]
-    site = folder / "site"
     subprocess.run([*sphinx, *options, str(pages), str(site)], check=True)
     return site / "index.html"
 

@@ -102,7 +102,7 @@ def _ship_model(study: Study, run: Run, target: Path, about: dict[str, object]) 
         if _reaches_further(scores, rule, rules):
             rules.append(rule)
     for rule in rules:
-        free_capacity_of(run, rule)  # makes sure that it is stored
+        free_capacity_of(run, run.selected(rule))  # makes sure that it is stored
     for name in (CONFIG, STATUS, *(SELECTED[rule] for rule in rules), FREE_CAPACITY):
         shutil.copyfile(run.folder / name, target / name)
     about |= {

@@ -33,8 +33,9 @@ SMALL = [
 ]
 
 
-def start(folder, *more):
-    command = [sys.executable, "-m", "constrained_dnc", "train", "copy", *SMALL, *more]
+def start(folder, iterations):
+    command = [sys.executable, "-m", "constrained_dnc", "train", "copy", *SMALL]
+    command.append(f"--training.iterations={iterations}")
     return subprocess.Popen(
         [*command, "--run-dir", str(folder)],
         stdout=subprocess.PIPE,
@@ -43,8 +44,8 @@ def start(folder, *more):
     )
 
 
-def finish(folder):
-    process = start(folder)
+def finish(folder, iterations):
+    process = start(folder, iterations)
     output, _ = process.communicate(timeout=600)
     assert process.returncode == 0, output
     return output
@@ -76,19 +77,20 @@ def strike(process, folder, number, chance):
 
 
 def struck_run_ends_like_an_undisturbed_one(tmp_path, numbers):
-    finish(tmp_path / "undisturbed")
-    chance = random.Random(2)
+    iterations = 100 * len(numbers)  # on a busy machine a strike comes late
+    finish(tmp_path / "undisturbed", iterations)
+    folder, chance = tmp_path / "struck", random.Random(2)
     for number in numbers:
-        code, output = strike(start(tmp_path / "struck"), tmp_path / "struck", number, chance)
+        code, output = strike(start(folder, iterations), folder, number, chance)
         if number == signal.SIGKILL:
             assert code == -signal.SIGKILL
-            assert load_run(tmp_path / "struck").status.state == "interrupted"
+            assert load_run(folder).status.state == "interrupted"
         else:
             assert code == 128 + number
             assert f"stopped by {number.name}; the same command resumes" in output
-            assert load_run(tmp_path / "struck").status.state == "stopped"
-    assert "resuming after iteration" in finish(tmp_path / "struck")
-    assert fingerprint(tmp_path / "struck") == fingerprint(tmp_path / "undisturbed")
+            assert load_run(folder).status.state == "stopped"
+    assert "resuming after iteration" in finish(folder, iterations)
+    assert fingerprint(folder) == fingerprint(tmp_path / "undisturbed")
 
 
 @pytest.fixture(scope="module", autouse=True)

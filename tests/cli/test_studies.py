@@ -67,7 +67,7 @@ def test_the_folder_alone_resumes_what_was_asked_of_it(form, tmp_path, monkeypat
 
 def test_the_estimate_is_of_updates_and_measures(monkeypatch):
     config = make_config("copy", "compr", preset="smoke")
-    assert 0 < estimate_seconds(config) < 60  # 60 iterations of a millisecond or so
+    assert estimate_seconds(config) > 0
     times = iter([2.0, 30.0])
     monkeypatch.setattr(trial, "_seconds", lambda work: next(times))
     expected = 2.0 * config.training.iterations

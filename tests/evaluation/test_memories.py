@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import equinox as eqx
 import numpy as np
@@ -26,6 +27,7 @@ from constrained_dnc.model import fused
 from constrained_dnc.model.backend import choose_backend
 from constrained_dnc.model.growing import Growing
 from constrained_dnc.training.loop import train
+from constrained_dnc.training.run import Run
 from constrained_dnc.training.streams import evaluation_batch
 from tiny_runs import tiny_config
 
@@ -51,16 +53,16 @@ def test_free_capacity_is_the_least_at_training_lengths_and_kept(run):
     inside = run.selected("seen").model.unroll(batch.inputs, 4, internals=True).internals
     usage = np.asarray(inside.memory.usage, np.float64)
     least = min(4 - usage[step, sample].sum() for step in range(6) for sample in range(4))
-    assert least - 0.001 <= free_capacity_of(run, "seen") <= least
+    assert least - 0.001 <= free_capacity_of(run, run.selected("seen")) <= least
     path = run.folder / "free-capacity.json"
     stored = json.loads(path.read_text())
     assert stored["seen"]["iteration"] == run.selected("seen").iteration
     change = {"seen": stored["seen"] | {"free_capacity": 3.5}}
     path.write_text(json.dumps(change))  # as earlier versions wrote it
-    assert memory_for(run, "growing", "seen").free_capacity == 3.5
+    assert memory_for(run, "growing", run.selected("seen")).free_capacity == 3.5
     for damaged in (stored | change, change | {"run_id": "another"}):
         path.write_text(json.dumps(damaged))
-        assert least - 0.001 <= free_capacity_of(run, "seen") <= least
+        assert least - 0.001 <= free_capacity_of(run, run.selected("seen")) <= least
         assert json.loads(path.read_text()) == stored
 
 
@@ -83,10 +85,10 @@ def test_free_capacity_is_the_least_at_training_lengths_and_kept(run):
 def test_what_is_no_free_capacity_is_measured_again(run, value):
     path = run.folder / "free-capacity.json"
     path.unlink(missing_ok=True)
-    wanted, stored = free_capacity_of(run, "unseen"), path.read_text()
+    wanted, stored = free_capacity_of(run, run.selected("unseen")), path.read_text()
     iteration = run.selected("unseen").iteration
     path.write_text(f'{{"unseen": {{"iteration": {iteration}, "free_capacity": {value}}}}}')
-    assert free_capacity_of(run, "unseen") == wanted
+    assert free_capacity_of(run, run.selected("unseen")) == wanted
     assert path.read_text() == stored
 
 
@@ -103,7 +105,7 @@ def test_a_run_that_cannot_be_written_to_answers_with_a_growing_memory(run, tmp_
 @pytest.mark.parametrize("simd", fused.simd_levels())
 def test_rounding_does_not_make_the_memory_grow_at_training_lengths(run, simd):
     """The very inputs that F comes from, in sums of another order."""
-    model, memory = run.model, memory_for(run, "growing", "unseen")
+    model, memory = run.model, memory_for(run, "growing", run.selected("unseen"))
     batch = evaluation_batch(run.task, run.config, 2, 0)
     grown = fused.FusedUnroll(simd=simd).forward(model, batch.inputs, memory)
     np.testing.assert_array_equal(grown.slots, 4)
@@ -119,6 +121,22 @@ def test_a_model_that_computes_nan_has_no_free_capacity(run):
         "auto", model, run.task.loss, None, memory_size=run.config.model.memory_size
     )
     assert backend.forward(model, batch.inputs, Growing(4, 0.0)).outputs.shape[1] == 2
+
+
+def test_a_growing_memory_is_that_of_the_parameters_that_are_evaluated(run, monkeypatch):
+    """A training may select others at any moment, so they are read once."""
+    read, selected = [], Run.selected
+    monkeypatch.setattr(Run, "selected", lambda *args: read.append(args) or selected(*args))
+    evaluate(run, memory_sizes=[4, "growing"], lengths=[1], store=False)
+    predict(run, "3 1 4", memory_size="growing")
+    assert len(read) == 2
+
+
+def test_a_memory_of_many_slots_can_grow_too(run, tmp_path):
+    model = replace(run.config.model, memory_size=6000)
+    large = replace(run, folder=tmp_path, config=replace(run.config, model=model))
+    memory = memory_for(large, "growing", run.selected("unseen"))
+    assert (memory.start, memory.limit) == (6000, 12000)
 
 
 def test_rows_of_a_growing_memory(run):
@@ -137,7 +155,7 @@ def test_rows_of_a_growing_memory(run):
 
 
 def test_scores_are_those_of_the_model_with_that_memory(run):
-    memory = memory_for(run, "growing", "unseen")
+    memory = memory_for(run, "growing", run.selected("unseen"))
     batch = evaluation_batch(run.task, run.config, 5, 0)
     outputs = run.model.unroll(batch.inputs, memory).outputs
     table = evaluate(run, memory_sizes=["growing"], lengths=[5], batches=1, store=False)

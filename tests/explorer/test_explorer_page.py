@@ -123,8 +123,12 @@ def test_scrubbing_asks_nobody_and_moves_every_cursor(browser, address, runs):
     assert max(after) - min(after) < 1  # one line through all panels
     browser.driver.find_element(By.ID, "step").send_keys(Keys.END)
     assert where.text == "step 12 of 12, decoding"
+    browser.run(
+        "window.shown = []; const show = setStep; setStep = step => (shown.push(step), show(step))"
+    )
     browser.driver.find_element(By.ID, "play").click()
-    browser.wait("return !playing && state.step === 12")
+    browser.wait("return !playing && shown.length === 12")
+    assert browser.run("return shown") == list(range(1, 13))
     assert browser.requests() == []
 
 

@@ -145,6 +145,19 @@ def test_a_run_is_given_up_after_three_attempts_and_tried_again_without_them(tmp
     assert plan.write_failures() == []
 
 
+def test_attempts_at_a_run_that_ended_well_do_not_count_when_it_becomes_longer(tmp_path):
+    plan = open_study(tmp_path, SMOKE)
+    for _ in range(2):
+        plan.add_attempt(plan.configs[0], "no memory")
+    mark_done(plan, plan.configs[0])
+    longer = open_study(tmp_path, make_request("smoke", iterations=120))
+    assert longer.attempts(longer.configs[0]) == []
+    assert longer.add_attempt(longer.configs[0], "no disk") == ["no disk"]
+    assert longer.configs[0] in longer.to_do()
+    analysis_file(tmp_path, plan.configs[0].run_id).unlink()  # what is not analysed has not ended
+    assert len(longer.add_attempt(longer.configs[0], "no disk")) == 2
+
+
 def test_a_later_and_smaller_request_does_not_hide_failures(tmp_path):
     plan = open_study(tmp_path, SMOKE)
     for _ in range(3):

@@ -246,8 +246,11 @@ def test_an_error_comes_back_as_text(plan, bad_tasks):
     assert not is_locked(plan.lock(config))
 
 
-def test_a_diverged_run_is_counted(plan, bad_tasks):
-    config = tiny_config(task=f"{bad_tasks}:Nan", iterations=200, entropy_every=200)
+@pytest.mark.parametrize("measure_every", [2, 150])  # of the 100 iterations that it takes
+def test_a_diverged_run_is_counted(plan, bad_tasks, measure_every):
+    config = tiny_config(
+        f"{bad_tasks}:Nan", iterations=200, entropy_every=200, measure_every=measure_every
+    )
     assert run_trial(str(plan.folder), config.to_json()).state == "diverged"
     assert plan.is_done(config)
     (run,) = read_study(plan.folder).runs.values()

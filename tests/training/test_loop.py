@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import shutil
 import signal
 import threading
 from dataclasses import replace
@@ -192,6 +193,22 @@ def test_run_without_a_process_is_interrupted(tmp_path):
     assert status["state"] == "failed"
     (folder / "status.json").write_text(json.dumps(status | {"state": "training"}))
     assert load_run(folder).status.state == "interrupted"
+
+
+def test_a_run_that_ends_while_its_status_is_read_is_not_interrupted(
+    finished, tmp_path, monkeypatch
+):
+    folder = tmp_path / "run"
+    shutil.copytree(finished[0].folder, folder)
+    whole = (folder / "status.json").read_text()
+    (folder / "status.json").write_text(whole.replace('"finished"', '"training"'))
+
+    def end(path):
+        (folder / "status.json").write_text(whole)
+        return False
+
+    monkeypatch.setattr("constrained_dnc.training.run.is_locked", end)
+    assert load_run(folder).status.state == "finished"
 
 
 def test_reading_while_training(tmp_path):

@@ -1,5 +1,7 @@
 """Replay names the first quantity that is not finite."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -137,6 +139,16 @@ def test_a_gradient_is_skipped_then_named(tmp_path):
         "iteration 1, length 1: the gradient of the parameter controller.weight "
         "is not finite at step 4"
     )
+
+
+def test_a_norm_that_overflows_is_not_blamed_on_the_backend(tmp_path):
+    """Gradients of 1e20 are finite in float32, the sum of their squares is not."""
+    config = tiny_config(approach="stateless-baseline", learning_rate=5e5, iterations=20)
+    config = replace(config, model=replace(config.model, clip_value=None))
+    run = train(config, tmp_path / "run")
+    said = "every gradient is finite, their norm is inf: the sum of squares overflows"
+    found = [replay(run.folder, iteration).finding for iteration in kept_iterations(run.folder)]
+    assert said in found
 
 
 def test_what_cannot_be_repeated_is_said(tmp_path):

@@ -1,6 +1,7 @@
 """Signals are remembered, then raised."""
 
 import os
+import pty
 import shlex
 import signal
 import subprocess
@@ -10,7 +11,7 @@ import time
 
 import pytest
 
-from constrained_dnc.training.stopping import interrupts_wait, postponed_signals
+from constrained_dnc.training.stopping import SHOW_CURSOR, interrupts_wait, postponed_signals
 
 
 @pytest.mark.parametrize(
@@ -80,6 +81,35 @@ sys.exit(code)
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )
     assert (ended.returncode, ended.stdout, ended.stderr) == (code, "", said)
+
+
+def test_what_the_parent_asked_to_ignore_stays_ignored():
+    """As a script does for what it starts in the background."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with postponed_signals() as stop:
+            os.kill(os.getpid(), signal.SIGINT)
+        assert stop.signal is None
+        assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_a_hidden_cursor_comes_back_on_the_terminal_of_the_errors():
+    program = """
+import os, signal
+from constrained_dnc.training.stopping import interrupts_end_at_once
+with interrupts_end_at_once():
+    os.kill(os.getpid(), signal.SIGINT)
+"""
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-c", program]
+    ended = subprocess.run(command, stdout=subprocess.PIPE, stderr=theirs, check=False)
+    shown = os.read(ours, 1000)
+    os.close(ours)
+    os.close(theirs)
+    assert (ended.returncode, ended.stdout) == (130, b"")
+    assert shown.replace(b"\r", b"") == SHOW_CURSOR + b"cdnc: interrupted\n"
 
 
 @pytest.mark.parametrize("errors", ["", "2>&-"], ids=["open", "closed"])

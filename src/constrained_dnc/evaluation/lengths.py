@@ -73,7 +73,7 @@ def evaluate(
     status, rows = run.checked_status(), []
     total = sum(_work(run, planned) for planned in plan)
     done = 0.0
-    memories = {p.memory_size: memory_for(run, p.memory_size, selection) for p in plan}
+    memories = {p.memory_size: memory_for(run, p.memory_size, selected) for p in plan}
     given_up = math.inf  # the length
     for planned in plan:
         if progress is not None:
@@ -109,12 +109,13 @@ def predict(
     """
     run = run if isinstance(run, Run) else load_run(run)
     problems, is_one = read_problems(run.task, problem)
-    model = run.selected(selection).model
+    selected = run.selected(selection)
+    model = selected.model
     computing = evaluation_backend(run, model, backend, threads=1)
     memory: int | Growing | None = None
     if memory_size is not None:
         require_memory_size(memory_size)
-        memory = memory_for(run, memory_size, selection or run.default_rule)
+        memory = memory_for(run, memory_size, selected)
     answers: list[Answer] = [None] * len(problems)
     for places in _alike(run.task, problems):
         batch = run.task.batch_of([problems[place] for place in places])

@@ -19,9 +19,9 @@ from constrained_dnc.model.growing import Growing
 from constrained_dnc.shapes import Array, Float
 from constrained_dnc.tasks.task import Batch
 from constrained_dnc.training.disk import FREE_CAPACITY
-from constrained_dnc.training.run import Run, require_own
+from constrained_dnc.training.run import Run, Selected, require_own
 from constrained_dnc.training.streams import evaluation_batch
-from constrained_dnc.words import RULES, Memory, Rule, extended
+from constrained_dnc.words import RULES, Memory, extended
 
 
 def source_of(memory_size: MemorySize, trained: int) -> str:
@@ -40,26 +40,27 @@ def size_in(row: Mapping[str, Any]) -> MemorySize:
     return GROWING if row["memory"] == GROWING else int(row["memory_size"])
 
 
-def memory_for(run: Run, memory_size: MemorySize, selection: Rule) -> int | Growing:
-    """What the backends take for a memory size."""
+def memory_for(run: Run, memory_size: MemorySize, selected: Selected) -> int | Growing:
+    """What the backends take for a memory size, with those parameters."""
     if memory_size != GROWING:
         return memory_size
     trained = run.config.model.memory_size
-    return Growing(trained, min(free_capacity_of(run, selection), float(trained)))
+    capacity = min(free_capacity_of(run, selected), float(trained))
+    return Growing(trained, capacity, limit=max(Growing.limit, 2 * trained))
 
 
-def free_capacity_of(run: Run, selection: Rule) -> float:
+def free_capacity_of(run: Run, selected: Selected) -> float:
     """The least free capacity that selected parameters have at training lengths, F.
 
     Measured on one batch of the longest training length, then kept in the run directory.
     """
-    selected, known = run.selected(selection), _known_free_capacities(run)
-    if selection in known and known[selection]["iteration"] == selected.iteration:
-        return float(known[selection]["free_capacity"])
+    known, rule = _known_free_capacities(run), selected.rule
+    if rule in known and known[rule]["iteration"] == selected.iteration:
+        return float(known[rule]["free_capacity"])
     batch = evaluation_batch(run.task, run.config, run.config.training.max_length, 0)
     found = least_free_capacity(selected.model, batch)
     if not run.is_pretrained:
-        known[selection] = {"iteration": selected.iteration, "free_capacity": found}
+        known[rule] = {"iteration": selected.iteration, "free_capacity": found}
         stored = {"run_id": run.config.run_id, **known}
         with suppress(RunProblem):  # a run on a read-only disk can be used, too
             write_json(run.folder / FREE_CAPACITY, {**stored, "checksum": checksum_of(stored)})

@@ -125,7 +125,7 @@ def read_problem(task: AbstractTask, text: str) -> Problem:
 
 
 def _memory(model: Model, memory_size: MemorySize) -> int | Growing:
-    return memory_for(model.run, memory_size, model.run.default_rule)
+    return memory_for(model.run, memory_size, model.selected)
 
 
 def state_paths(

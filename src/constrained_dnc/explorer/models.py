@@ -10,10 +10,11 @@ from typing import Any
 from constrained_dnc import zoo
 from constrained_dnc.config import Config
 from constrained_dnc.explorer.scores import Curve, pretrained_curves, stored_curves
+from constrained_dnc.files import is_locked
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.tasks.task import AbstractTask
-from constrained_dnc.training.disk import SELECTED, STATUS, evaluation_files
-from constrained_dnc.training.run import Run, Status, load_run
+from constrained_dnc.training.disk import LOCK, SELECTED, STATUS, evaluation_files
+from constrained_dnc.training.run import Run, Selected, Status, load_run
 from constrained_dnc.words import PAPERS_RULE
 
 LONGEST_DRAWN = 250
@@ -35,9 +36,14 @@ class Model:
     """Stored scores, those of the parameters shown first."""
 
     @cached_property
+    def selected(self) -> Selected:
+        """The parameters; read when they are needed, as a page may list many models."""
+        return self.run.selected()
+
+    @property
     def dnc(self) -> DNC:
-        """The network itself; built when it is needed, as a page may list many models."""
-        return self.run.model
+        """The network itself."""
+        return self.selected.model
 
     @property
     def config(self) -> Config:
@@ -96,7 +102,8 @@ def version_of(name: str) -> Any:
     folder = Path(name)
     scores = evaluation_files(folder, PAPERS_RULE)
     files = [folder / SELECTED[PAPERS_RULE], folder / STATUS, *scores]
-    return tuple((path.name, path.stat().st_mtime_ns) for path in files if path.exists())
+    stamps = [(path.name, path.stat().st_mtime_ns) for path in files if path.exists()]
+    return is_locked(folder / LOCK), *stamps
 
 
 def _in_words(status: Status) -> str:

@@ -110,12 +110,12 @@ class Plan:
 
     def is_done(self, config: Config) -> bool:
         """Trained at least as long as asked for, evaluated and analysed."""
-        evaluated = self._evaluated_after(config.run_id)
-        is_analysed = disk.analysis_file(self.folder, config.run_id).exists()
-        return evaluated >= config.training.iterations and is_analysed
+        return self._done_after(config.run_id) >= config.training.iterations
 
-    def _evaluated_after(self, run_id: str) -> int:
-        """The most iterations that a run was asked for and then evaluated; 0 if it never was."""
+    def _done_after(self, run_id: str) -> int:
+        """The most iterations a run was asked for, then evaluated and analysed; 0 if it was not."""
+        if not disk.analysis_file(self.folder, run_id).exists():
+            return 0
         files = disk.results_of(self.folder, run_id)
         needed = self._needed(run_id)
         found = {n: disk.evaluated_in(file, run_id) for n, file in files.items()}
@@ -135,9 +135,11 @@ class Plan:
         return disk.lock_file(self.folder, config.run_id)
 
     def attempts(self, config: Config) -> list[str]:
-        """Why earlier attempts at a run failed."""
+        """Why earlier attempts at a run failed; those at a shorter one that ended well are over."""
         stored = disk.read_attempts(self.folder, config.run_id)
-        reasons: list[str] = stored["reasons"] if stored else []
+        if not stored or self._done_after(config.run_id) >= stored["iterations"]:
+            return []
+        reasons: list[str] = stored["reasons"]
         return reasons
 
     def add_attempt(self, config: Config, reason: str, trace: str = "") -> list[str]:
@@ -170,7 +172,7 @@ class Plan:
         for about in disk.all_attempts(self.folder):
             reasons = about.pop("reasons")
             del about["last_traceback"]
-            is_done = self._evaluated_after(about["run_id"]) >= about.pop("iterations")
+            is_done = self._done_after(about["run_id"]) >= about.pop("iterations")
             if len(reasons) >= MAX_ATTEMPTS and not is_done:
                 failures.append({**about, "reason": reasons[-1], "attempts": len(reasons)})
         disk.write_failures(self.folder, failures)

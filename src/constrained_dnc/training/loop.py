@@ -134,6 +134,8 @@ class _Training:
                 self._step(drawn)
                 if drawn.iteration % every == 0 and self._end is None:
                     self._checkpoint("training", "")
+        if PAPERS_RULE not in self.progress.selected:  # diverged before the first measurement
+            self._select(PAPERS_RULE, math.inf)
         self._checkpoint(*self._end)
         self._warn_of_skipped()
 

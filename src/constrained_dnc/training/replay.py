@@ -15,6 +15,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 
 from constrained_dnc.errors import BadSetting, RunProblem
 from constrained_dnc.files import Fields, read_tensors, require_fields
@@ -163,6 +164,7 @@ class _Steps:
                 return f"the gradient of the loss by {name} is not finite at step {place[0] + 1}"
         pull = eqx.filter_jit(_pull_back)
         by_state = jax.tree.map(jnp.zeros_like, self.states[-1])
+        gradient = jax.tree.map(jnp.zeros_like, eqx.filter(self.model, eqx.is_inexact_array))
         for step in reversed(range(len(self.batch.inputs))):
             by_model, by_state = pull(
                 self.model,
@@ -174,7 +176,17 @@ class _Steps:
                 for name, values in _named(tree):
                     if _first(np.asarray(values)):
                         return f"the gradient of the {what} {name} is not finite at step {step + 1}"
-        return None
+            gradient = jax.tree.map(jnp.add, gradient, by_model)
+        return _overflow_of_sums(gradient)
+
+
+def _overflow_of_sums(gradient: Any) -> str | None:
+    for name, values in _named(gradient):
+        if _first(np.asarray(values)):
+            return f"the gradient of the parameter {name} is finite at every step, its sum is not"
+    if not np.isfinite(norm := optax.tree.norm(gradient)):
+        return f"every gradient is finite, their norm is {norm}: the sum of squares overflows"
+    return None
 
 
 def _step(model: DNC, inputs: Any, state: DNCState) -> tuple[Any, DNCState, Internals]:

@@ -82,6 +82,7 @@ class Selected:
     model: DNC
     iteration: int
     running_mean: float | None  # of the loss or score that selected it
+    rule: Rule
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,8 @@ class Run:
     def status(self) -> Status:
         """The last status on disk; a run whose process is gone is `interrupted`."""
         status = read_status(self.folder, self.config.run_id)
+        if status.state == "training" and not is_locked(self.folder / LOCK):
+            status = read_status(self.folder, self.config.run_id)  # it may have just ended
         if status.state == "training" and not is_locked(self.folder / LOCK):
             return dataclasses.replace(status, state="interrupted", reason="the process is gone")
         return status
@@ -171,7 +174,7 @@ class Run:
             model = load_model(self.config, tensors, "parameters")
         except RunProblem as error:
             raise RunProblem(f"{path} has the parameters of another model: {error}") from error
-        return Selected(model, about["iteration"], about["running_mean"])
+        return Selected(model, about["iteration"], about["running_mean"], about["selection"])
 
     def read_selected(self, rule: Rule | None = None) -> tuple[Path, Tensors, dict[str, Any]]:
         """The file of selected parameters, which is this run's and that rule's, and its content."""

@@ -34,13 +34,17 @@ class Stop:
 
 @contextmanager
 def postponed_signals() -> Iterator[Stop]:
-    """Remember signals instead of dying of them; only the main thread can."""
+    """Remember signals instead of dying of them; only the main thread can.
+
+    One that whoever started us asked to ignore stays ignored.
+    """
     stop = Stop()
     if threading.current_thread() is not threading.main_thread():
         yield stop
         return
     with _unwatched():
-        handlers = {number: signal.signal(number, stop.ask) for number in SIGNALS}
+        heeded = [number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
+        handlers = {number: signal.signal(number, stop.ask) for number in heeded}
         try:
             yield stop
         finally:
@@ -51,10 +55,12 @@ def postponed_signals() -> Iterator[Stop]:
 def _end_at_once(number: int, frame: FrameType | None) -> None:
     if not _ending.acquire(blocking=False):
         return  # the other of the two that call it is at it
-    with suppress(OSError):
-        if sys.stdout is not None and sys.stdout.isatty():
-            os.write(sys.stdout.fileno(), SHOW_CURSOR)
-        if sys.stderr is not None:
+    with suppress(OSError, ValueError):  # of a stream that is closed
+        for stream in filter(None, (sys.stdout, sys.stderr)):
+            if stream.isatty():
+                os.write(stream.fileno(), SHOW_CURSOR)
+    if sys.stderr is not None:
+        with suppress(OSError):
             os.write(2, b"cdnc: interrupted\n")
     os._exit(128 + number)
 
