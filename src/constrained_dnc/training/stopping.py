@@ -36,15 +36,15 @@ class Stop:
 def postponed_signals() -> Iterator[Stop]:
     """Remember signals instead of dying of them; only the main thread can.
 
-    One that whoever started us asked to ignore stays ignored.
+    Also an interrupt that a shell ignores for what it starts in the background: `kill -INT` means
+    it, and what stops here loses nothing.
     """
     stop = Stop()
     if threading.current_thread() is not threading.main_thread():
         yield stop
         return
     with _unwatched():
-        heeded = [number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
-        handlers = {number: signal.signal(number, stop.ask) for number in heeded}
+        handlers = {number: signal.signal(number, stop.ask) for number in SIGNALS}
         try:
             yield stop
         finally:
@@ -59,6 +59,7 @@ def _end_at_once(number: int, frame: FrameType | None) -> None:
         for stream in filter(None, (sys.stdout, sys.stderr)):
             if stream.isatty():
                 os.write(stream.fileno(), SHOW_CURSOR)
+                break
     if sys.stderr is not None:
         with suppress(OSError):
             os.write(2, b"cdnc: interrupted\n")
