@@ -36,6 +36,8 @@ from constrained_dnc.training.run import Run, load_run
 from constrained_dnc.words import PAPERS_RULE
 from constrained_dnc.zoo import RULE, SCORES
 
+FURTHER = 1.2
+"""Parameters of another rule than the zoo's come along if they reach that many times as far."""
 DATA = (f"{RESULTS}/*.parquet", f"{ANALYSIS}/*.npz", f"{EMBEDDINGS}/*.npy", FAILURES)
 
 
@@ -117,11 +119,12 @@ def _ship_model(study: Study, run: Run, target: Path, about: dict[str, object]) 
 def _reaches_further(
     scores: dict[str, dict[str, dict[int, float]]], rule: str, others: list[str]
 ) -> bool:
-    """Whether some maximum length is longer by this rule than by the others."""
-    return any(
-        max_length_of(curve) > max(max_length_of(scores[other].get(memory, {})) for other in others)
-        for memory, curve in scores[rule].items()
-    )
+    """Whether some maximum length is so much longer by this rule than by the others."""
+    for memory, curve in scores[rule].items():
+        longest = max(max_length_of(scores[other].get(memory, {})) for other in others)
+        if (length := max_length_of(curve)) > 0 and length >= FURTHER * longest:
+            return True
+    return False
 
 
 def _scores(study: Study, run_id: str) -> dict[str, dict[str, dict[int, float]]]:

@@ -151,7 +151,8 @@ def _counts(findings: Findings, task: str) -> list[int]:
 def score_by_memory(findings: Findings, task: str) -> Figure:
     """A panel per approach, a line per kind of memory."""
     names = _enlarged_approaches(findings, task)
-    figure, panels = grid(len(names), columns=min(3, len(names)), width=3.0, height=2.4)
+    columns = 2 if len(names) == 4 else min(3, len(names))
+    figure, panels = grid(len(names), columns=columns, width=3.0, height=2.4)
     shown: dict[str, None] = {}
     for panel, name in zip(panels, names, strict=True):
         for kind in MEMORIES:
