@@ -4,8 +4,8 @@
 
 The study need not be finished. Of every task and approach the zoo gets the trial with the highest
 running mean of the score that selected its parameters, so no length beyond the one of selection
-has a say in the choice; the parameters by another rule come with it if they reach further with some
-memory. A model that is there already keeps the commit it was trained with.
+has a say in the choice; the parameters by another rule come with it if they reach a fifth further
+with some memory. A model that is there already keeps the commit it was trained with.
 """
 
 from __future__ import annotations
@@ -19,8 +19,11 @@ from typing import Any
 
 import numpy as np
 
+from constrained_dnc.analysis.embeddings import embed_all
 from constrained_dnc.evaluation.memories import free_capacity_of
 from constrained_dnc.published import max_length_of
+from constrained_dnc.report.figures import wanted_embeddings
+from constrained_dnc.report.findings import find
 from constrained_dnc.study import Study, read_study
 from constrained_dnc.study.disk import (
     ANALYSIS,
@@ -54,6 +57,8 @@ def ship_results(study: Path, target: Path) -> None:
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, copy)
     write_request(new, request)
+    shipped = read_study(new)
+    embed_all(shipped, wanted_embeddings(find(shipped)), lambda *_: None)  # a minute less to wait
     shutil.rmtree(target, ignore_errors=True)
     new.replace(target)
 

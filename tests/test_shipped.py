@@ -1,5 +1,6 @@
 """What comes with the repository: trained models and the results of the study they are from."""
 
+import re
 import shutil
 import subprocess
 import sys
@@ -9,8 +10,11 @@ import numpy as np
 import pytest
 
 from constrained_dnc import load_run, predict, zoo
+from constrained_dnc.analysis.embeddings import phase_states, stored_at
 from constrained_dnc.errors import BadSetting
 from constrained_dnc.evaluation.lengths import evaluate
+from constrained_dnc.report.figures import wanted_embeddings
+from constrained_dnc.report.findings import find
 from constrained_dnc.report.page import build_report
 from constrained_dnc.study import read_study
 
@@ -50,7 +54,7 @@ def test_a_pretrained_model_copies_twenty_times_the_longest_input_of_its_trainin
     problem = np.random.default_rng(1).integers(0, 5, 300)
     answer = predict("zoo:copy/compr+reg+used", problem, memory_size=500, selection="unseen")
     assert np.mean(np.array(answer) == problem) > 0.95
-    with pytest.raises(BadSetting, match="'seen'; accepted: unseen or score, as come with"):
+    with pytest.raises(BadSetting, match="'seen'; accepted: unseen or score: no others come"):
         predict("zoo:copy/compr+reg+used", problem, selection="seen")
 
 
@@ -73,6 +77,17 @@ def test_the_results_are_those_of_the_models():
                 stored = dict.fromkeys(scores, np.nan) | model.scores(memory, rule)
                 assert scores == pytest.approx(stored, abs=1e-6, nan_ok=True), name
     assert np.isfinite(study.results["score"]).all()
+
+
+def test_no_embedding_is_left_to_whoever_makes_the_report(monkeypatch):
+    lock = (ROOT / "requirements.lock").read_text()
+    (version,) = re.findall(r"^scikit-learn==(\S+)", lock, re.MULTILINE)
+    monkeypatch.setattr("sklearn.__version__", version)  # of which they are
+    study = read_study(RESULTS)
+    wanted = wanted_embeddings(find(study))
+    assert len(wanted) > 20
+    drawn = [states for pair in wanted if (states := phase_states(study, *pair)) is not None]
+    assert all(stored_at(study, states).exists() for states in drawn)
 
 
 def renew_tables(*arguments):

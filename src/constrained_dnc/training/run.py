@@ -184,7 +184,7 @@ class Run:
         path = self.folder / SELECTED[rule]
         if self.is_pretrained and not path.exists():
             there = [name for name in RULES if (self.folder / SELECTED[name]).exists()]
-            accepted = f"{' or '.join(there)}, as come with this pretrained model"
+            accepted = f"{' or '.join(there)}: no others come with this pretrained model"
             raise BadSetting("selection", rule, accepted)
         if not path.exists():
             raise RunProblem(f"{self.folder} has no selected parameters yet")
