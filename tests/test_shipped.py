@@ -59,7 +59,7 @@ def test_a_pretrained_model_copies_twenty_times_the_longest_input_of_its_trainin
 
 
 def test_the_results_are_those_of_the_models():
-    assert size(RESULTS) < 25e6
+    assert size(RESULTS / "results") + size(RESULTS / "analysis") < 25e6  # a report may be there
     study = read_study(RESULTS)
     for name, model in zoo.pretrained().items():
         seed = model.about["trial"]
