@@ -21,13 +21,13 @@ from matplotlib.figure import Figure
 
 from constrained_dnc import published
 from constrained_dnc.analysis.statistics import max_length
+from constrained_dnc.choices import Memory
 from constrained_dnc.report.drawing import png, style
 from constrained_dnc.report.figures import score_against_length
 from constrained_dnc.report.findings import counted, find
 from constrained_dnc.report.memory import score_by_memory
 from constrained_dnc.report.verdicts import NOT_RUN, judge_all
 from constrained_dnc.study import Curves, Study, read_study
-from constrained_dnc.words import Memory
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "docs" / name for name in ("results.md", "memory-size.md")]

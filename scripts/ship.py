@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from constrained_dnc.analysis.embeddings import embed_all
+from constrained_dnc.choices import PAPER_RULE
 from constrained_dnc.evaluation.memories import free_capacity_of
 from constrained_dnc.published import max_length_of
 from constrained_dnc.report.figures import wanted_embeddings
@@ -36,7 +37,6 @@ from constrained_dnc.study.disk import (
 )
 from constrained_dnc.training.disk import CONFIG, FREE_CAPACITY, SELECTED, STATUS
 from constrained_dnc.training.run import Run, load_run
-from constrained_dnc.words import PAPERS_RULE
 from constrained_dnc.zoo import RULE, SCORES
 
 FURTHER = 1.2
@@ -105,7 +105,7 @@ def _ship_model(study: Study, run: Run, target: Path, about: dict[str, object]) 
     target.mkdir(parents=True)
     scores = _scores(study, run.config.run_id)
     rules: list[str] = [RULE]
-    for rule in sorted(scores, key=lambda rule: rule != PAPERS_RULE):  # the paper's before others
+    for rule in sorted(scores, key=lambda rule: rule != PAPER_RULE):  # the paper's before others
         if _reaches_further(scores, rule, rules):
             rules.append(rule)
     for rule in rules:

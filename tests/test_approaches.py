@@ -14,7 +14,7 @@ from constrained_dnc.approaches import (
     Regularisation,
     get_approach,
 )
-from constrained_dnc.errors import BadSetting
+from constrained_dnc.errors import SettingError
 
 
 def test_the_nine_of_the_paper():
@@ -70,10 +70,10 @@ def test_look_up_over_used_slots_is_a_part_like_the_others(name):
     ],
 )
 def test_what_cannot_be_is_refused_in_one_sentence(make, sentence):
-    with pytest.raises(BadSetting, match=sentence):
+    with pytest.raises(SettingError, match=sentence):
         make()
 
 
 def test_errors_travel_between_processes():
-    error = pickle.loads(pickle.dumps(BadSetting("seed", -1, "at least 0")))
+    error = pickle.loads(pickle.dumps(SettingError("seed", -1, "at least 0")))
     assert str(error) == "seed is -1; accepted: at least 0"

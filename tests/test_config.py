@@ -15,11 +15,11 @@ from constrained_dnc.config import (
     EvaluationConfig,
     TrainingConfig,
     differences,
-    lengthened,
     make_config,
     parse_lengths,
+    with_min_iterations,
 )
-from constrained_dnc.errors import BadSetting
+from constrained_dnc.errors import SettingError
 from constrained_dnc.model.build import ModelConfig
 
 
@@ -82,8 +82,8 @@ def test_run_id_depends_on_every_part():
 
 def test_a_longer_run_keeps_its_name():
     config = make_config("sort", "compr")
-    assert lengthened(config, 400_000) != config
-    assert lengthened(config, 400_000).run_id == config.run_id
+    assert with_min_iterations(config, 400_000) != config
+    assert with_min_iterations(config, 400_000).run_id == config.run_id
 
 
 @pytest.mark.parametrize(
@@ -108,12 +108,12 @@ def test_a_longer_run_keeps_its_name():
 def test_strange_json_is_refused_by_name(change, said):
     values = json.loads(make_config("sort", "compr").to_json())
     change(values)
-    with pytest.raises(BadSetting, match=said):
+    with pytest.raises(SettingError, match=said):
         Config.from_dict(values)
 
 
 def test_text_that_is_not_json_is_refused():
-    with pytest.raises(BadSetting, match="JSON"):
+    with pytest.raises(SettingError, match="JSON"):
         Config.from_json("{")
 
 
@@ -148,13 +148,13 @@ def test_text_that_is_not_json_is_refused():
     ],
 )
 def test_impossible_values_are_refused(kind, settings):
-    with pytest.raises(BadSetting, match=list(settings)[-1]):
+    with pytest.raises(SettingError, match=list(settings)[-1]):
         kind(**settings)
 
 
 def test_every_seed_of_64_bits_is_taken():
     assert make_config("sort", "compr", seed=2**63 - 1).seed == 2**63 - 1
-    with pytest.raises(BadSetting, match="seed is 9223372036854775808"):
+    with pytest.raises(SettingError, match="seed is 9223372036854775808"):
         make_config("sort", "compr", seed=2**63)
 
 
@@ -163,12 +163,12 @@ def test_every_seed_of_64_bits_is_taken():
     ["", "a", "3,2", "2..", "2,2", "5..10:0", "-1..4", "-2000000000..5", "1..3:x", "2,9..8"],
 )
 def test_strange_lengths_are_refused(text):
-    with pytest.raises(BadSetting, match="lengths"):
+    with pytest.raises(SettingError, match="lengths"):
         parse_lengths(text)
 
 
 def test_unknown_preset_is_refused():
-    with pytest.raises(BadSetting, match="paper, quick, smoke"):
+    with pytest.raises(SettingError, match="paper, quick, smoke"):
         make_config("sort", "compr", preset="fast")
 
 
@@ -186,5 +186,5 @@ def test_differences_name_fields_and_values():
 
 @pytest.mark.parametrize("task", ["copyy", "Sort", "", "my task"])
 def test_a_task_that_cannot_be_is_refused_at_once(task):
-    with pytest.raises(BadSetting, match=f"task is '{task}'; accepted: one of add, copy"):
+    with pytest.raises(SettingError, match=f"task is '{task}'; accepted: one of add, copy"):
         make_config(task, "compr")

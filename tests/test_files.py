@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from constrained_dnc.errors import BadSetting, RunProblem
+from constrained_dnc.errors import RunError, SettingError
 from constrained_dnc.files import (
     is_locked,
     locked,
@@ -57,7 +57,7 @@ def test_every_flipped_byte_is_noticed(tmp_path):
         path.write_bytes(damaged)
         try:
             tensors, about = read_tensors(path)
-        except RunProblem:
+        except RunError:
             continue
         # a byte of padding between header and data may change without changing what is stored
         assert about == {"iteration": 3}
@@ -70,7 +70,7 @@ def test_truncation_is_noticed(tmp_path, kept):
     write_tensors(path, TENSORS, {})
     content = path.read_bytes()
     path.write_bytes(content[: kept if isinstance(kept, int) else int(kept * len(content))])
-    with pytest.raises(RunProblem, match="cannot be read"):
+    with pytest.raises(RunError, match="cannot be read"):
         read_tensors(path)
 
 
@@ -104,7 +104,7 @@ def _with_header(header: bytes, size: int | None = None) -> bytes:
 def test_pickles_and_hostile_headers_are_refused(tmp_path, monkeypatch, content):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "t").write_bytes(content)
-    with pytest.raises(RunProblem):
+    with pytest.raises(RunError):
         read_tensors(tmp_path / "t")
     assert not (tmp_path / "executed").exists()
 
@@ -114,7 +114,7 @@ def test_json_round_trip_and_refusals(tmp_path):
     assert read_json(tmp_path / "j") == {"a": [1, None], "b": "c"}
     for text in ("{", "[]", "\xff", "[" * 100_000, '{"a": NaN}', '{"a": -Infinity}'):
         (tmp_path / "j").write_bytes(text.encode("latin-1"))
-        with pytest.raises(RunProblem, match="cannot be read"):
+        with pytest.raises(RunError, match="cannot be read"):
             read_json(tmp_path / "j")
     with pytest.raises(ValueError, match="JSON"):
         write_json(tmp_path / "j", {"a": float("nan")})
@@ -128,7 +128,7 @@ def test_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(RunProblem, match="No space left"):
+    with pytest.raises(RunError, match="No space left"):
         write_atomically(path, b"new")
     assert path.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["f"]
@@ -159,7 +159,7 @@ def test_no_link_is_followed(tmp_path):
     write_atomically(tmp_path / "f", b"new")
     assert (tmp_path / "f").read_bytes() == b"new"
     for use in (locked, _look):
-        with pytest.raises(RunProblem, match="it is a symbolic link"), use(tmp_path / "lock"):
+        with pytest.raises(RunError, match="it is a symbolic link"), use(tmp_path / "lock"):
             pass
     assert precious.read_text() == "mine"
 
@@ -173,7 +173,7 @@ def test_a_lock_that_is_none(tmp_path):
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "pipe")
     for name in ("folder", "pipe", "missing/lock", "x" * 300):
-        with pytest.raises(RunProblem, match=f"{name} cannot be locked: "), locked(tmp_path / name):
+        with pytest.raises(RunError, match=f"{name} cannot be locked: "), locked(tmp_path / name):
             pass
 
 
@@ -182,7 +182,7 @@ def test_pipes_and_devices_are_not_read(tmp_path):
     (tmp_path / "endless").symlink_to("/dev/zero")
     for name in ("pipe", "endless"):
         for read in (read_json, read_tensors):
-            with pytest.raises(RunProblem, match=f"{name} cannot be read: not a regular file"):
+            with pytest.raises(RunError, match=f"{name} cannot be read: not a regular file"):
                 read(tmp_path / name)
 
 
@@ -191,7 +191,7 @@ def test_pipes_and_devices_are_not_replaced(tmp_path):
     os.mkfifo(pipe)
     link.symlink_to(pipe)
     for path in (pipe, link):
-        with pytest.raises(RunProblem, match=f"{path.name} cannot be written: it is not a regular"):
+        with pytest.raises(RunError, match=f"{path.name} cannot be written: it is not a regular"):
             write_atomically(path, b"x")
     assert pipe.is_fifo()
     assert sorted(tmp_path.iterdir()) == [link, pipe]
@@ -236,9 +236,9 @@ def test_an_interrupted_write_leaves_nothing(tmp_path, monkeypatch):
 @pytest.mark.parametrize(("where", "says"), [("file", "File exists"), ("file/in", "Not a dir")])
 def test_a_folder_that_cannot_be_made(tmp_path, where, says):
     (tmp_path / "file").touch()
-    with pytest.raises(RunProblem, match=f"{where} cannot be created: {says}"):
+    with pytest.raises(RunError, match=f"{where} cannot be created: {says}"):
         make_folder(tmp_path / where)
-    with pytest.raises(BadSetting, match=f"run_dir is .*{where}'; accepted: .*{says}"):
+    with pytest.raises(SettingError, match=f"run_dir is .*{where}'; accepted: .*{says}"):
         make_folder(tmp_path / where, "run_dir")
 
 
@@ -249,7 +249,7 @@ def test_parameters_that_may_not_be_read(tmp_path, monkeypatch):
         raise PermissionError(errno.EACCES, "Permission denied")
 
     monkeypatch.setattr(os, "open", refuse)
-    with pytest.raises(RunProblem, match="t cannot be read: Permission denied"):
+    with pytest.raises(RunError, match="t cannot be read: Permission denied"):
         read_tensors(tmp_path / "t")
 
 
@@ -260,11 +260,11 @@ def test_trees_are_filled_by_name_and_checked():
     filled = fill_leaves(tree, {"p/x": np.float32([1, 2, 3]), "p/y.0": np.int32(4)}, "p")
     np.testing.assert_array_equal(filled["x"], [1, 2, 3])
     assert filled["y"][0] == 4
-    with pytest.raises(RunProblem, match=r"p/y\.0 is missing"):
+    with pytest.raises(RunError, match=r"p/y\.0 is missing"):
         fill_leaves(tree, {"p/x": named["p/x"]}, "p")
-    with pytest.raises(RunProblem, match="p/x is float64"):
+    with pytest.raises(RunError, match="p/x is float64"):
         fill_leaves(tree, named | {"p/x": np.ones(3)}, "p")
-    with pytest.raises(RunProblem, match=r"shape \(4,\)"):
+    with pytest.raises(RunError, match=r"shape \(4,\)"):
         fill_leaves(tree, named | {"p/x": np.ones(4, np.float32)}, "p")
 
 
@@ -273,7 +273,7 @@ def test_lock_excludes_others_and_says_whose_it_is(tmp_path):
     assert not is_locked(path)
     with locked(path):
         assert is_locked(path)
-        with pytest.raises(RunProblem, match=f"in use by process {os.getpid()} on "), locked(path):
+        with pytest.raises(RunError, match=f"in use by process {os.getpid()} on "), locked(path):
             pass
     assert not is_locked(path)
     with locked(path):
@@ -292,7 +292,7 @@ def test_lock_of_a_killed_process_is_not_in_the_way(tmp_path):
     ) as process:
         assert process.stdout.readline() == "held\n"
         assert is_locked(path)
-        with pytest.raises(RunProblem, match="in use"), locked(path):
+        with pytest.raises(RunError, match="in use"), locked(path):
             pass
         process.kill()
     with locked(path):
@@ -308,7 +308,7 @@ def test_equal_contents_are_equal_files(tmp_path):
 @pytest.mark.parametrize("metadata", [{}, {"constrained_dnc": "{"}, {"constrained_dnc": "[]"}])
 def test_strange_metadata_is_refused(tmp_path, metadata):
     (tmp_path / "t").write_bytes(safetensors.numpy.save({}, metadata))
-    with pytest.raises(RunProblem, match="cannot be read"):
+    with pytest.raises(RunError, match="cannot be read"):
         read_tensors(tmp_path / "t")
 
 

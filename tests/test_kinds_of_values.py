@@ -26,14 +26,14 @@ import sys
 import numpy as np
 from constrained_dnc import *
 from constrained_dnc.config import EvaluationConfig
-from constrained_dnc.errors import BadSetting
+from constrained_dnc.errors import SettingError
 from constrained_dnc.study import query, read_study
 
 CONFIG = make_config("copy", "compr", preset="smoke")
 for call in sys.argv[1:]:
     try:
         eval(call)
-    except BadSetting as error:
+    except SettingError as error:
         print(error)
     else:
         print("accepted")

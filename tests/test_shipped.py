@@ -11,7 +11,7 @@ import pytest
 
 from constrained_dnc import load_run, predict, zoo
 from constrained_dnc.analysis.embeddings import phase_states, stored_at
-from constrained_dnc.errors import BadSetting
+from constrained_dnc.errors import SettingError
 from constrained_dnc.evaluation.lengths import evaluate
 from constrained_dnc.report.figures import wanted_embeddings
 from constrained_dnc.report.findings import find
@@ -54,7 +54,7 @@ def test_a_pretrained_model_copies_twenty_times_the_longest_input_of_its_trainin
     problem = np.random.default_rng(1).integers(0, 5, 300)
     answer = predict("zoo:copy/compr+reg+used", problem, memory_size=500, selection="unseen")
     assert np.mean(np.array(answer) == problem) > 0.95
-    with pytest.raises(BadSetting, match="'seen'; accepted: unseen or score: no others come"):
+    with pytest.raises(SettingError, match="'seen'; accepted: unseen or score: no others come"):
         predict("zoo:copy/compr+reg+used", problem, selection="seen")
 
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from constrained_dnc.errors import RunProblem
+from constrained_dnc.errors import RunError
 from constrained_dnc.storage import (
     read_array,
     read_arrays,
@@ -50,7 +50,7 @@ def test_every_damage_to_a_table_is_noticed_or_changes_nothing(tmp_path):
         path.write_bytes(damaged)
         try:
             assert read_table(path, SCHEMA) == TABLE
-        except RunProblem as error:
+        except RunError as error:
             noticed += 1
             if str(path) not in str(error) or len(str(error).splitlines()) != 1:
                 pytest.fail(str(error))
@@ -64,7 +64,7 @@ def test_a_changed_value_with_good_pages_is_noticed(tmp_path):
     metadata = pq.read_table(path).schema.metadata
     other = TABLE.set_column(SCHEMA.names.index("score"), "score", pa.array([1.0] * len(ROWS)))
     pq.write_table(other.replace_schema_metadata(metadata), path)
-    with pytest.raises(RunProblem, match=r"t\.parquet is damaged: its checksum does not match"):
+    with pytest.raises(RunError, match=r"t\.parquet is damaged: its checksum does not match"):
         read_table(path, SCHEMA)
 
 
@@ -96,7 +96,7 @@ def test_every_damage_to_arrays_is_noticed_or_changes_nothing(tmp_path):
                 found = read(path)
                 assert set(found) == names
                 np.testing.assert_array_equal(found["a"], states)
-            except RunProblem as error:
+            except RunError as error:
                 noticed += 1
                 if str(path) not in str(error) or len(str(error).splitlines()) != 1:
                     pytest.fail(str(error))
@@ -123,7 +123,7 @@ def test_no_array_is_lost_without_a_word(tmp_path):
         for bit in range(8):
             content[place] ^= 1 << bit
             path.write_bytes(content)
-            with suppress(RunProblem):
+            with suppress(RunError):
                 assert set(read_arrays(path)) == {"a", "b"}
             content[place] ^= 1 << bit
 

@@ -7,9 +7,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from constrained_dnc.errors import BadSetting, RunProblem
+from constrained_dnc.errors import RunError, SettingError
 from constrained_dnc.study import Curves, query, read_study, write_results
-from constrained_dnc.study.disk import results_table, set_damaged_aside
+from constrained_dnc.study.disk import quarantine_corrupt_files, results_table
 from synthetic import Request, row, write_study
 
 REQUEST = {"tasks": ["sort"], "approaches": ["reg"], "trials": 2, "memory_size": 50}
@@ -103,7 +103,7 @@ def test_a_question_in_sql(directory: Path) -> None:
 
 @pytest.mark.parametrize("sql", ["SELEC 1", "SELECT * FROM nowhere", "", "SELECT \udcff"])
 def test_bad_sql_gets_one_sentence(directory: Path, sql: str) -> None:
-    with pytest.raises(BadSetting, match=r"sql is .*accepted: one SQL query"):
+    with pytest.raises(SettingError, match=r"sql is .*accepted: one SQL query"):
         query(directory, sql)
 
 
@@ -136,7 +136,7 @@ def test_a_question_reads_results_and_nothing_else(directory: Path, sql: str) ->
     (directory / "secret.csv").write_text("a,b\n1,2\n")
     python_variable = pa.table({"a": [1]})  # DuckDB looks for names in its callers' frames
     before = sorted(directory.rglob("*"))
-    with pytest.raises(BadSetting, match=r"sql is .*accepted: one SQL query") as refused:
+    with pytest.raises(SettingError, match=r"sql is .*accepted: one SQL query") as refused:
         query(directory, sql.format(directory))
     assert "\n" not in str(refused.value)
     assert sorted(directory.rglob("*")) == before
@@ -165,14 +165,14 @@ def test_a_half_written_file_is_not_read(directory: Path) -> None:
 def test_a_broken_file_gets_one_sentence(directory: Path) -> None:
     (directory / "results").mkdir()
     (directory / "results" / "a.parquet").write_bytes(b"not parquet")
-    with pytest.raises(RunProblem, match=r"a\.parquet cannot be read"):
+    with pytest.raises(RunError, match=r"a\.parquet cannot be read"):
         read_study(directory).curves()
 
 
 @pytest.mark.parametrize("name", ["task", "selection", "length", "iterations"])
 def test_rows_that_do_not_say_what_they_are_of_get_one_sentence(directory: Path, name: str) -> None:
     write_results(directory, "a", [row("sort", "reg", 0, 2, 1.0) | {name: None}])
-    with pytest.raises(RunProblem, match=rf"a\.parquet cannot be read: {name} is missing"):
+    with pytest.raises(RunError, match=rf"a\.parquet cannot be read: {name} is missing"):
         read_study(directory).curves()
 
 
@@ -182,7 +182,7 @@ def test_a_share_beyond_all_or_below_none_gets_one_sentence(
     directory: Path, name: str, value: float
 ) -> None:
     write_results(directory, "a", [row("sort", "reg", 0, 2, 1.0) | {name: value}])
-    with pytest.raises(RunProblem, match=rf"a\.parquet cannot be read: {name} is .* from 0 to 1"):
+    with pytest.raises(RunError, match=rf"a\.parquet cannot be read: {name} is .* from 0 to 1"):
         read_study(directory).curves()
 
 
@@ -210,13 +210,13 @@ def test_an_analysis_of_another_form_is_told_and_made_again(
     study, (name,) = read_study(path), wrong
     assert study.analysis("sort-reg-0", "states", "curvature") == {}
     assert any(f"{file} cannot be read: {name} is " in sentence for sentence in study.missing())
-    (sentence,) = set_damaged_aside(path)
+    (sentence,) = quarantine_corrupt_files(path)
     assert f"{name} is " in sentence
     assert not file.exists()
 
 
 def test_a_directory_without_study_json_is_no_study(tmp_path: Path) -> None:
-    with pytest.raises(BadSetting, match=r"study is .*accepted: a directory"):
+    with pytest.raises(SettingError, match=r"study is .*accepted: a directory"):
         read_study(tmp_path)
 
 
@@ -249,7 +249,7 @@ def test_a_study_that_does_not_fit_gets_one_sentence(
     directory: Path, change: dict[str, object], said: str
 ) -> None:
     (directory / "study.json").write_text(json.dumps(REQUEST | change))
-    with pytest.raises(RunProblem, match=f"study.json cannot be read: {said}"):
+    with pytest.raises(RunError, match=f"study.json cannot be read: {said}"):
         read_study(directory)
 
 
@@ -257,7 +257,7 @@ def test_a_study_that_does_not_fit_gets_one_sentence(
 @pytest.mark.parametrize("text", ["{", "3", '{"trials": NaN}', "[" * 100_000, "[[]]", "\xff"])
 def test_damaged_json_gets_one_sentence(directory: Path, name: str, text: str) -> None:
     (directory / name).write_bytes(text.encode("latin-1"))
-    with pytest.raises(RunProblem, match=f"{name} cannot be read: "):
+    with pytest.raises(RunError, match=f"{name} cannot be read: "):
         read_study(directory)
 
 

@@ -12,8 +12,8 @@ import pytest
 
 from constrained_dnc import evaluate, load_pretrained, load_run, predict, train, zoo
 from constrained_dnc.cli import main
-from constrained_dnc.config import lengthened
-from constrained_dnc.errors import BadSetting, RunProblem
+from constrained_dnc.config import with_min_iterations
+from constrained_dnc.errors import RunError, SettingError
 from constrained_dnc.study import read_study
 from constrained_dnc.sweep.plan import Plan, make_request, open_study
 from constrained_dnc.sweep.trial import run_trial
@@ -93,7 +93,7 @@ def test_a_run_that_is_further_on_than_its_scores_is_not_shipped(shipped, tmp_pa
     shutil.copytree(shipped[0] / "study", study)
     best = json.loads((shipped[0] / "zoo/copy/compr/scores.json").read_text())["trial"]
     config = next(c for c in shipped[1].configs if c.seed == best)
-    train(lengthened(config, 30), study / "runs" / config.run_id)
+    train(with_min_iterations(config, 30), study / "runs" / config.run_id)
     command = [sys.executable, str(SCRIPT), str(study), "--commit", "abc"]
     command += ["--results", str(tmp_path / "results"), "--zoo", str(models)]
     subprocess.run(command, check=True, capture_output=True)
@@ -245,7 +245,7 @@ def test_prediction_is_the_models_own(models):
     "name", ["zoo:copy/comp", "zoo:", "zoo:copy", "zoo:../copy/compr", "zoo:/etc"]
 )
 def test_unknown_names_are_told_what_there_is(models, name):
-    with pytest.raises(BadSetting, match=r"pretrained model is .*; accepted: zoo:copy/compr"):
+    with pytest.raises(SettingError, match=r"pretrained model is .*; accepted: zoo:copy/compr"):
         load_run(name)
 
 
@@ -253,12 +253,12 @@ def test_an_empty_zoo_says_so(models, monkeypatch, capsys):
     shutil.rmtree(models)
     assert main(["zoo"]) == 0
     assert "no pretrained models" in capsys.readouterr().out
-    with pytest.raises(BadSetting, match="this installation has no pretrained models"):
+    with pytest.raises(SettingError, match="this installation has no pretrained models"):
         load_run("zoo:copy/compr")
 
 
 def test_other_selections_are_refused(models):
-    with pytest.raises(BadSetting, match="selection is 'unseen'; accepted: score"):
+    with pytest.raises(SettingError, match="selection is 'unseen'; accepted: score"):
         load_run("zoo:copy/compr").selected("unseen")
 
 
@@ -271,7 +271,7 @@ def test_damaged_files_are_named(models, name, damage):
         zoo.find("zoo:copy/compr").max_length()
         load_run("zoo:copy/compr").selected()
 
-    with pytest.raises((RunProblem, BadSetting), match=name):
+    with pytest.raises((RunError, SettingError), match=name):
         use()
 
 

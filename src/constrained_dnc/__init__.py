@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from constrained_dnc.approaches import APPROACHES, Approach, Regularisation, get_approach
     from constrained_dnc.config import Config, EvaluationConfig, TrainingConfig, make_config
-    from constrained_dnc.errors import BadSetting, RunProblem
+    from constrained_dnc.errors import RunError, SettingError
     from constrained_dnc.evaluation.lengths import evaluate, predict
     from constrained_dnc.model.backend import choose_backend
     from constrained_dnc.model.build import build_dnc
@@ -35,7 +35,6 @@ __all__ = [
     "AbstractNumeralTask",
     "AbstractTask",
     "Approach",
-    "BadSetting",
     "Batch",
     "Config",
     "ControllerStep",
@@ -45,7 +44,8 @@ __all__ = [
     "Observer",
     "Regularisation",
     "Run",
-    "RunProblem",
+    "RunError",
+    "SettingError",
     "Snapshot",
     "TrainingConfig",
     "__version__",
@@ -68,7 +68,7 @@ __all__ = [
 HOMES = {
     "approaches": "APPROACHES Approach Regularisation get_approach",
     "config": "Config EvaluationConfig TrainingConfig make_config",
-    "errors": "BadSetting RunProblem",
+    "errors": "SettingError RunError",
     "evaluation.lengths": "evaluate predict",
     "model.backend": "choose_backend",
     "model.build": "build_dnc",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from constrained_dnc.errors import (
-    BadSetting,
-    make_numbers_plain,
+    SettingError,
+    coerce_numbers,
     one_of,
     require_integer,
     require_name,
@@ -30,7 +30,7 @@ class Regularisation:
     def __post_init__(self) -> None:
         require_number("regularisation.task_weight", self.task_weight, 0.0, 1.0)
         require_integer("regularisation.num_pairs", self.num_pairs, 1)
-        make_numbers_plain(self)
+        coerce_numbers(self)
 
 
 @dataclass(frozen=True)
@@ -56,25 +56,25 @@ class Approach:
     def __post_init__(self) -> None:
         require_name("approach.name", self.name)
         if not isinstance(self.compression, bool):
-            raise BadSetting("approach.compression", self.compression, "True or False")
+            raise SettingError("approach.compression", self.compression, "True or False")
         if not isinstance(self.regularisation, Regularisation | None):
             accepted = "a Regularisation, or None"
-            raise BadSetting("approach.regularisation", self.regularisation, accepted)
+            raise SettingError("approach.regularisation", self.regularisation, accepted)
         if self.lookup not in LOOKUPS:
-            raise BadSetting("approach.lookup", self.lookup, one_of(LOOKUPS))
+            raise SettingError("approach.lookup", self.lookup, one_of(LOOKUPS))
         is_text = isinstance(self.controller, str)
         if not is_text or not (self.controller in CONTROLLERS or is_import_path(self.controller)):
-            raise BadSetting(
+            raise SettingError(
                 "approach.controller",
                 self.controller,
                 f"{one_of(CONTROLLERS)}, or {ACCEPTED_PATHS}",
             )
         if self.compression and self.controller not in ("lstm", "peephole"):
-            raise BadSetting(
+            raise SettingError(
                 "approach.compression", True, f"False with the controller {self.controller!r}"
             )
         if self.regularisation is not None and self.controller == "feed-forward":
-            raise BadSetting(
+            raise SettingError(
                 "approach.regularisation",
                 self.regularisation,
                 "None with the controller 'feed-forward', which has no state",
@@ -127,5 +127,5 @@ USED_SLOTS = tuple(name for name, approach in APPROACHES.items() if approach.loo
 def get_approach(name: str) -> Approach:
     """The approach of that name."""
     if not isinstance(name, str) or name not in APPROACHES:
-        raise BadSetting("approach", name, one_of(APPROACHES, name))
+        raise SettingError("approach", name, one_of(APPROACHES, name))
     return APPROACHES[name]

@@ -27,7 +27,7 @@ from threadpoolctl import threadpool_limits
 
 from constrained_dnc import published
 from constrained_dnc.approaches import get_approach
-from constrained_dnc.errors import BadSetting
+from constrained_dnc.errors import SettingError
 from constrained_dnc.model import fused
 from constrained_dnc.model.backend import (
     AbstractBackend,
@@ -141,7 +141,7 @@ def on_cores(cores: set[int]) -> Iterator[None]:
 def require_affinity() -> None:
     """Refuse a system on which nothing can be confined to a core."""
     if not hasattr(os, "sched_setaffinity"):
-        raise BadSetting(
+        raise SettingError(
             "bench", platform.system(), "Linux, where threads can be confined to a core"
         )
 

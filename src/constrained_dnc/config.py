@@ -21,8 +21,8 @@ from constrained_dnc.errors import (
     LARGEST,
     LARGEST_SEED,
     SMALLEST,
-    BadSetting,
-    make_numbers_plain,
+    SettingError,
+    coerce_numbers,
     one_of,
     require_integer,
     require_number,
@@ -35,7 +35,7 @@ BELOW_ONE = 0.9999999
 """float32 rounds anything above this to 1."""
 LONGEST_INPUT = 1_000_000
 """A list of lengths is not made longer by mistake than memory allows."""
-CALM = 3.0
+SPIKE_FACTOR = 3.0
 """For the selection rule score: a loss on seen lengths above this many times its running median is
 a spike."""
 
@@ -94,7 +94,7 @@ class TrainingConfig:
             require_number(f"training.{name}", getattr(self, name), SMALLEST)
         for name in ("beta_1", "beta_2"):
             require_number(f"training.{name}", getattr(self, name), 0.0, BELOW_ONE)
-        make_numbers_plain(self)
+        coerce_numbers(self)
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class EvaluationConfig:
         require_integer("evaluation.seed", self.seed, 0, LARGEST_SEED)
         parse_lengths(self.lengths, "evaluation.lengths")
         parse_lengths(self.extension_lengths, "evaluation.extension_lengths")
-        make_numbers_plain(self)
+        coerce_numbers(self)
 
 
 @dataclass(frozen=True)
@@ -146,12 +146,12 @@ class Config:
     def __post_init__(self) -> None:
         require_integer("seed", self.seed, 0, LARGEST_SEED)
         if not self.task:
-            raise BadSetting("task", self.task, f"{one_of(task_names())}, or file.py:Class")
+            raise SettingError("task", self.task, f"{one_of(task_names())}, or file.py:Class")
         if not isinstance(self.approach, Approach):
-            raise BadSetting("approach", self.approach, "an Approach, or make_config(task, name)")
-        make_numbers_plain(self)
+            raise SettingError("approach", self.approach, "an Approach, or make_config(task, name)")
+        coerce_numbers(self)
         if APPROACHES.get(self.approach.name, self.approach) != self.approach:
-            raise BadSetting(
+            raise SettingError(
                 "approach.name",
                 self.approach.name,
                 "a name of your own for a combination of your own (--approach.name), "
@@ -159,7 +159,7 @@ class Config:
             )
 
     @property
-    def own_code(self) -> tuple[str, ...]:
+    def user_code(self) -> tuple[str, ...]:
         """The import paths in it: code that is neither ours nor of an installed entry point."""
         names = {self.task: task_names(), self.approach.controller: CONTROLLERS}
         return tuple(name for name, known in names.items() if name not in known)
@@ -183,7 +183,7 @@ class Config:
         try:
             values = json.loads(text)
         except json.JSONDecodeError as error:
-            raise BadSetting("config", text[:40], f"JSON ({error})") from error
+            raise SettingError("config", text[:40], f"JSON ({error})") from error
         return Config.from_dict(values)
 
     @staticmethod
@@ -212,22 +212,22 @@ def parse_lengths(text: str, setting: str = "lengths") -> tuple[int, ...]:
     accepted = f"integers from 1 to {LONGEST_INPUT}, ascending, such as 2..100 or 2,5..50:5"
     lengths: list[int] = []
     if not isinstance(text, str) or not text.isascii() or "_" in text:
-        raise BadSetting(setting, text, accepted)
+        raise SettingError(setting, text, accepted)
     try:
         for part in text.split(","):
             span, _, step = part.partition(":")
             first, dots, last = span.partition("..")
             ends = int(first), int(last if dots else first)
             if min(ends) < 1 or max(ends) > LONGEST_INPUT:
-                raise BadSetting(setting, text, accepted)
+                raise SettingError(setting, text, accepted)
             span_lengths = range(ends[0], ends[1] + 1, int(step or 1))
             if not span_lengths:
-                raise BadSetting(setting, text, accepted)
+                raise SettingError(setting, text, accepted)
             lengths += span_lengths
     except ValueError as error:
-        raise BadSetting(setting, text, accepted) from error
+        raise SettingError(setting, text, accepted) from error
     if lengths != sorted(set(lengths)):
-        raise BadSetting(setting, text, accepted)
+        raise SettingError(setting, text, accepted)
     return tuple(lengths)
 
 
@@ -243,9 +243,9 @@ def parse_memory_sizes(text: str) -> list[MemorySize]:
     fixed = [part for part in parts if part != GROWING]
     try:
         numbers = parse_lengths(",".join(fixed), "memory_size") if fixed else ()
-    except BadSetting as error:
+    except SettingError as error:
         accepted = f"numbers of slots in ascending order, such as 80 or 50..200:50, or {GROWING}"
-        raise BadSetting("memory_size", text, accepted) from error
+        raise SettingError("memory_size", text, accepted) from error
     return [*numbers, GROWING] if GROWING in parts else [*numbers]
 
 
@@ -342,7 +342,7 @@ PRESETS = {preset.name: preset for preset in (SMOKE, QUICK, PAPER)}
 def get_preset(name: str) -> Preset:
     """The preset of that name."""
     if name not in PRESETS:
-        raise BadSetting("preset", name, one_of(PRESETS, name))
+        raise SettingError("preset", name, one_of(PRESETS, name))
     return PRESETS[name]
 
 
@@ -354,17 +354,17 @@ def make_config(
     if not isinstance(approach, Approach):
         approach = get_approach(approach)
     require_task_name(task)
-    return located(Config(task, approach, seed, *parts))
+    return with_absolute_paths(Config(task, approach, seed, *parts))
 
 
-def located(config: Config) -> Config:
+def with_absolute_paths(config: Config) -> Config:
     """The config with absolute paths to your own files, so that it is valid in any folder."""
     controller = absolute(config.approach.controller)
     approach = dataclasses.replace(config.approach, controller=controller)
     return dataclasses.replace(config, task=absolute(config.task), approach=approach)
 
 
-def lengthened(config: Config, iterations: int) -> Config:
+def with_min_iterations(config: Config, iterations: int) -> Config:
     """The config with at least that many iterations: more of them change nothing before."""
     most = max(config.training.iterations, iterations)
     return dataclasses.replace(
@@ -392,7 +392,7 @@ def _differences(ours: Any, theirs: Any, path: str) -> Iterator[str]:
 
 
 def _build(kind: Any, value: object, path: str) -> Any:
-    """A value of type `kind` from plain JSON values, or BadSetting with its path."""
+    """A value of type `kind` from plain JSON values, or SettingError with its path."""
     if isinstance(kind, types.UnionType):  # only `Something | None` occurs
         (kind,) = (option for option in typing.get_args(kind) if option is not types.NoneType)
         return None if value is None else _build(kind, value, path)
@@ -400,21 +400,21 @@ def _build(kind: Any, value: object, path: str) -> Any:
         return _build_dataclass(kind, value, path)
     if kind is float and type(value) is int:
         if abs(value) > LARGEST:  # perhaps of hundreds of digits, which no float can hold
-            raise BadSetting(path, value, f"a number up to {LARGEST:g}")
+            raise SettingError(path, value, f"a number up to {LARGEST:g}")
         return float(value)
     if type(value) is not kind:
-        raise BadSetting(path, value, f"a value of type {kind.__name__}")
+        raise SettingError(path, value, f"a value of type {kind.__name__}")
     return value
 
 
 def _build_dataclass(kind: Any, value: object, path: str) -> Any:
     names: Sequence[str] = [entry.name for entry in fields(kind)]
     if not isinstance(value, Mapping):
-        raise BadSetting(path, value, f"the fields {', '.join(names)}")
+        raise SettingError(path, value, f"the fields {', '.join(names)}")
     for name in (*value, *names):
         if name not in names:
-            raise BadSetting(path, name, f"the fields {', '.join(names)}")
+            raise SettingError(path, name, f"the fields {', '.join(names)}")
         if name not in value:
-            raise BadSetting(path, sorted(value), f"all of its fields; {name} is missing")
+            raise SettingError(path, sorted(value), f"all of its fields; {name} is missing")
     hints = typing.get_type_hints(kind)
     return kind(**{name: _build(hints[name], value[name], f"{path}.{name}") for name in names})

@@ -16,19 +16,21 @@ LONGEST_NAME = 80
 LONGEST_VALUE = 200
 
 
-class BadSetting(Exception):
-    """A setting has a value that is not accepted; the message names all three.
+class SettingError(ValueError):
+    """A setting that cannot be used: one sentence, or the setting, its value and what it must be.
 
-    Not a ValueError: the command line's parser would show a part of that only.
-
-    >>> print(BadSetting("memory_size", 0, "an integer of at least 1"))
+    >>> print(SettingError("--length cannot be combined with a problem"))
+    --length cannot be combined with a problem
+    >>> print(SettingError("memory_size", 0, "an integer of at least 1"))
     memory_size is 0; accepted: an integer of at least 1
     """
 
-    def __init__(self, setting: str, value: object, accepted: str):
-        super().__init__(setting, value, accepted)
+    def __init__(self, setting: str, value: object = None, accepted: str | None = None):
+        super().__init__(*((setting,) if accepted is None else (setting, value, accepted)))
 
     def __str__(self) -> str:
+        if len(self.args) == 1:
+            return str(self.args[0])
         setting, value, accepted = self.args
         return f"{setting} is {shortened(repr(value))}; accepted: {accepted}"
 
@@ -60,25 +62,25 @@ def did_you_mean(given: object, names: Iterable[str]) -> str:
 def require_integer(setting: str, value: object, minimum: int, maximum: int = LARGEST_SIZE) -> None:
     """Refuse anything but an integer from `minimum` to `maximum`."""
     if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < minimum:
-        raise BadSetting(setting, value, f"an integer of at least {minimum}")
+        raise SettingError(setting, value, f"an integer of at least {minimum}")
     if int(value) > maximum:
-        raise BadSetting(setting, value, f"an integer from {minimum} to {maximum}")
+        raise SettingError(setting, value, f"an integer from {minimum} to {maximum}")
 
 
 def require_number(setting: str, value: object, minimum: float, maximum: float = LARGEST) -> None:
     """Refuse anything but a number from `minimum` to `maximum`, by default float32's largest."""
     is_number = isinstance(value, Real) and not isinstance(value, bool)
     if not (is_number and minimum <= value <= maximum):  # type: ignore[operator]
-        raise BadSetting(setting, value, f"a number from {minimum:g} to {maximum:.9g}")
+        raise SettingError(setting, value, f"a number from {minimum:g} to {maximum:.9g}")
 
 
 def require_path(setting: str, value: object) -> None:
     """Refuse what cannot name a file or a folder."""
     if not isinstance(value, str | os.PathLike):
-        raise BadSetting(setting, value, "a path, as text or a pathlib.Path")
+        raise SettingError(setting, value, "a path, as text or a pathlib.Path")
 
 
-def make_numbers_plain(settings: object) -> None:
+def coerce_numbers(settings: object) -> None:
     """Make the numbers of a frozen dataclass Python's, of the kind its fields have, as files do."""
     for field in dataclasses.fields(settings):  # type: ignore[arg-type]
         value = getattr(settings, field.name)
@@ -111,8 +113,8 @@ def require_name(setting: str, value: object) -> None:
     is_name = isinstance(value, str) and re.fullmatch(r"\w[\w+.,=@~-]*", value)
     if not is_name or len(str(value).encode()) > LONGEST_NAME:
         accepted = f"a word of letters, digits and +-_.,=@~, at most {LONGEST_NAME} bytes long"
-        raise BadSetting(setting, value, accepted)
+        raise SettingError(setting, value, accepted)
 
 
-class RunProblem(Exception):
+class RunError(RuntimeError):
     """A run's files cannot be read or written; the message says which, and why."""

@@ -21,7 +21,7 @@ import safetensors
 import safetensors.numpy
 from jaxtyping import Shaped
 
-from constrained_dnc.errors import LARGEST_SIZE, BadSetting, RunProblem
+from constrained_dnc.errors import LARGEST_SIZE, RunError, SettingError
 
 try:
     import fcntl
@@ -48,9 +48,9 @@ def make_folder(folder: Path, setting: str | None = None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as error:
         if setting is None:
-            raise RunProblem(f"{folder} cannot be created: {reason_of(error)}") from error
+            raise RunError(f"{folder} cannot be created: {reason_of(error)}") from error
         accepted = f"a folder that can be created ({reason_of(error)})"
-        raise BadSetting(setting, str(folder), accepted) from error
+        raise SettingError(setting, str(folder), accepted) from error
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -76,7 +76,7 @@ def write_atomically(path: Path, content: bytes) -> None:
                 raise
         sync_folder(path.parent)
     except (OSError, ValueError) as error:  # no system has a file with a NUL in its name
-        raise RunProblem(f"{path} cannot be written: {reason_of(error)}") from error
+        raise RunError(f"{path} cannot be written: {reason_of(error)}") from error
 
 
 def _new_file(path: Path) -> BufferedWriter:
@@ -121,7 +121,7 @@ def read_file(path: Path) -> bytes:
         with open(path, "rb", opener=_open_to_read) as file:
             return file.read()
     except OSError as error:
-        raise RunProblem(f"{path} cannot be read: {reason_of(error)}") from error
+        raise RunError(f"{path} cannot be read: {reason_of(error)}") from error
 
 
 def _open_to_read(path: str, flags: int) -> int:
@@ -167,7 +167,7 @@ def read_json(path: Path) -> dict[str, Any]:
     """The values that `write_json` wrote."""
     values = _read_json(path)
     if not isinstance(values, dict):
-        raise RunProblem(f"{path} cannot be read: it is not a JSON object")
+        raise RunError(f"{path} cannot be read: it is not a JSON object")
     return values
 
 
@@ -175,7 +175,7 @@ def read_json_list(path: Path) -> list[Any]:
     """A list in a JSON file."""
     values = _read_json(path)
     if not isinstance(values, list):
-        raise RunProblem(f"{path} cannot be read: it is not a JSON list")
+        raise RunError(f"{path} cannot be read: it is not a JSON list")
     return values
 
 
@@ -184,7 +184,7 @@ def require_fields(path: Path, values: Mapping[str, Any], fields: Fields) -> Non
     for name, fits in fields.items():
         if name not in values or not fits(values[name]):
             found = f"{values[name]!r:.60}" if name in values else "missing"
-            raise RunProblem(f"{path} cannot be read: {name} is {found}")
+            raise RunError(f"{path} cannot be read: {name} is {found}")
 
 
 def is_count(value: Any) -> bool:
@@ -196,7 +196,7 @@ def _read_json(path: Path) -> object:
     try:
         values: object = json.loads(read_file(path), parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
-        raise RunProblem(f"{path} cannot be read: {error}") from error
+        raise RunError(f"{path} cannot be read: {error}") from error
     return values
 
 
@@ -229,13 +229,13 @@ def read_tensors(path: Path) -> tuple[dict[str, Shaped[np.ndarray, "..."]], dict
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             about, checksum = values["about"], values["checksum"]
     except KeyError as error:
-        raise RunProblem(f"{path} cannot be read: {error} is missing") from error
+        raise RunError(f"{path} cannot be read: {error} is missing") from error
     except READING_ERRORS as error:
-        raise RunProblem(f"{path} cannot be read: {reason_of(error)}") from error
+        raise RunError(f"{path} cannot be read: {reason_of(error)}") from error
     if not isinstance(about, dict):
-        raise RunProblem(f"{path} cannot be read: what it says about itself is not a JSON object")
+        raise RunError(f"{path} cannot be read: what it says about itself is not a JSON object")
     if checksum != _checksum(tensors, about):
-        raise RunProblem(f"{path} is damaged: its checksum does not match")
+        raise RunError(f"{path} is damaged: its checksum does not match")
     return tensors, about
 
 
@@ -252,11 +252,11 @@ def _checksum(tensors: Tensors, about: Any) -> str:
 def locked(path: Path, *, wait: bool = False) -> Iterator[None]:
     """Hold a lock while inside; the system releases it when the process dies."""
     if NO_LOCKS:
-        raise RunProblem(NO_LOCKS)
+        raise RunError(NO_LOCKS)
     try:
         file = open_in_place(path)
     except OSError as error:
-        raise RunProblem(f"{path} cannot be locked: {reason_of(error)}") from error
+        raise RunError(f"{path} cannot be locked: {reason_of(error)}") from error
     with file:
         if wait:
             fcntl.flock(file, fcntl.LOCK_EX)
@@ -276,7 +276,7 @@ def _take_lock(file: FileIO, path: Path) -> None:
         except BlockingIOError as error:
             if attempt + 1 == LOCK_ATTEMPTS:
                 owner = os.pread(file.fileno(), 300, 0).decode(errors="replace").strip()
-                raise RunProblem(
+                raise RunError(
                     f"{path.parent} is in use by {owner or 'another process'}"
                 ) from error
         time.sleep(0.05)
@@ -294,7 +294,7 @@ def is_locked(path: Path) -> bool:
     except BlockingIOError:
         return True
     except OSError as error:
-        raise RunProblem(f"{path} cannot be read: {reason_of(error)}") from error
+        raise RunError(f"{path} cannot be read: {reason_of(error)}") from error
     return False
 
 

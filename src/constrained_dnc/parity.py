@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 
-from constrained_dnc.errors import BadSetting, first_line
+from constrained_dnc.errors import SettingError, first_line
 from constrained_dnc.files import read_file
 from constrained_dnc.model.config import ModelConfig
 from constrained_dnc.model.controllers import Lstm
@@ -90,13 +90,13 @@ def load_vectors(path: Path) -> dict[str, npt.NDArray[np.float64]]:
         vectors = _read_arrays(path, names)
     except Exception as error:  # an untrusted file can break its readers in any way
         accepted = f"a readable .npz file of plain arrays ({first_line(error)})"
-        raise BadSetting("FILE", str(path), accepted) from error
+        raise SettingError("FILE", str(path), accepted) from error
     missing = [name for name in names if name not in vectors]
     if missing:
-        raise BadSetting("FILE", str(path), f"a file that also holds {', '.join(missing)}")
+        raise SettingError("FILE", str(path), f"a file that also holds {', '.join(missing)}")
     for name, array in vectors.items():
         if array.dtype.kind not in "fiu":
-            raise BadSetting(name, str(array.dtype), "numbers")
+            raise SettingError(name, str(array.dtype), "numbers")
     _check_shapes(vectors)
     return {name: array.astype(np.float64) for name, array in vectors.items()}
 
@@ -120,7 +120,7 @@ def _check_shapes(vectors: Vectors) -> None:
     for name in SIZES:
         value = vectors[name]
         if value.shape != () or not np.isfinite(value) or value != int(value) or value < 1:
-            raise BadSetting(name, value.tolist(), "an integer of at least 1")
+            raise SettingError(name, value.tolist(), "an integer of at least 1")
     word, reads = int(vectors["word_size"]), int(vectors["num_reads"])
     inputs, bias = vectors["inputs"], vectors["param_output_bias"]
     hidden_weight = vectors["param_lstm_weight_hidden"]
@@ -130,7 +130,7 @@ def _check_shapes(vectors: Vectors) -> None:
         ("param_lstm_weight_hidden", hidden_weight, ("4H", "H")),
     ):
         if array.ndim != len(axes) or 0 in array.shape:
-            raise BadSetting(
+            raise SettingError(
                 f"shape of {name}", array.shape, f"({', '.join(axes)}), none of them 0"
             )
     (time, batch, wide_in), (wide_out,), hidden = inputs.shape, bias.shape, hidden_weight.shape[1]
@@ -150,11 +150,11 @@ def _check_shapes(vectors: Vectors) -> None:
     expected |= {"cell_states": (time, batch, hidden), "loss": ()}
     for name, shape in expected.items():
         if vectors[name].shape != shape:
-            raise BadSetting(f"shape of {name}", vectors[name].shape, str(shape))
+            raise SettingError(f"shape of {name}", vectors[name].shape, str(shape))
     slots = int(vectors["memory_size"])
     if KEPT_PER_STEP * time * batch * (slots * (slots + word + reads) + hidden) > LARGEST_UNROLL:
         accepted = f"a number whose unroll over inputs of shape {inputs.shape} fits in memory"
-        raise BadSetting("memory_size", slots, accepted)
+        raise SettingError("memory_size", slots, accepted)
 
 
 def build_model(vectors: Vectors) -> DNC:

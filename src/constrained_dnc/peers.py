@@ -23,7 +23,7 @@ from constrained_dnc.bench import (
     require_affinity,
     times_ms,
 )
-from constrained_dnc.errors import BadSetting, one_of
+from constrained_dnc.errors import SettingError, one_of
 from constrained_dnc.tasks.registry import get_task
 
 
@@ -82,7 +82,7 @@ def measure_against(
 ) -> dict[str, Any]:
     """A training iteration of ours and of a peer at the same sizes, and their ratios."""
     if name not in PEERS:
-        raise BadSetting("against", name, one_of(PEERS))
+        raise SettingError("against", name, one_of(PEERS))
     require_affinity()
     load, peer, cores = Load(), PEERS[name], os.sched_getaffinity(0)
     with on_cores({min(cores)}):
@@ -113,4 +113,6 @@ def _built(name: str, peer: Peer, load: Load) -> Callable[[], Any]:
         return peer.iteration(load)
     except ImportError as error:
         needed = f"pip install {' '.join(peer.packages)}"
-        raise BadSetting("against", name, f"a package that is there: {needed} ({error})") from error
+        raise SettingError(
+            "against", name, f"a package that is there: {needed} ({error})"
+        ) from error

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from constrained_dnc.errors import BadSetting, first_line
+from constrained_dnc.errors import SettingError, first_line
 
 ACCEPTED_PATHS = "package.module:Class, or path/to/file.py:Class"
 _LOADING = threading.RLock()
@@ -42,10 +42,10 @@ def is_import_path(name: str) -> bool:
 def check_class(setting: str, value: str, found: object, base: type) -> type[Any]:
     """Refuse what is not a finished subclass of `base`."""
     if not (inspect.isclass(found) and issubclass(found, base)):
-        raise BadSetting(setting, value, f"the name of a class that extends {base.__name__}")
+        raise SettingError(setting, value, f"the name of a class that extends {base.__name__}")
     missing = sorted(getattr(found, "__abstractmethods__", ()))
     if missing:
-        raise BadSetting(setting, value, f"a class that also defines {', '.join(missing)}")
+        raise SettingError(setting, value, f"a class that also defines {', '.join(missing)}")
     return found
 
 
@@ -99,18 +99,18 @@ def _source(setting: str, value: str, place: str) -> bytes:
     if path in _CARRIED:
         return _CARRIED[path]
     if not path.is_file():
-        raise BadSetting(setting, value, f"a file that exists, unlike {place}")
+        raise SettingError(setting, value, f"a file that exists, unlike {place}")
     try:
         return path.read_bytes()
     except OSError as error:
-        raise BadSetting(setting, value, f"a readable file ({error.strerror})") from error
+        raise SettingError(setting, value, f"a readable file ({error.strerror})") from error
 
 
 def _resolved(place: str) -> Path:
     try:
         return Path(place).expanduser().resolve()
     except (OSError, RuntimeError, ValueError) as error:  # no such user, links in a circle, NUL
-        raise BadSetting("file", place, f"the path of a file ({first_line(error)})") from error
+        raise SettingError("file", place, f"the path of a file ({first_line(error)})") from error
 
 
 def _load_file(setting: str, value: str, place: str) -> ModuleType:
@@ -145,12 +145,12 @@ def _load_module(setting: str, value: str, place: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name is None or not f"{place}.".startswith(f"{error.name}."):
             raise _failing(setting, value, place, error) from error
-        raise BadSetting(setting, value, f"an installed module, unlike {place}") from None
+        raise SettingError(setting, value, f"an installed module, unlike {place}") from None
     except (Exception, SystemExit) as error:
         raise _failing(setting, value, place, error) from error
 
 
-def _failing(setting: str, value: str, place: str, error: BaseException) -> BadSetting:
+def _failing(setting: str, value: str, place: str, error: BaseException) -> SettingError:
     """The sentence for code of a user's that fails while it is imported, with the line."""
     if isinstance(error, SyntaxError):
         file, line, says = error.filename, error.lineno, error.msg
@@ -158,4 +158,4 @@ def _failing(setting: str, value: str, place: str, error: BaseException) -> BadS
         last = traceback.extract_tb(error.__traceback__)[-1]
         file, line, says = last.filename, last.lineno, first_line(error)
     why = f"{file or place}, line {line or 1}: {type(error).__name__}: {says}"
-    return BadSetting(setting, value, f"code that can be imported ({why})")
+    return SettingError(setting, value, f"code that can be imported ({why})")

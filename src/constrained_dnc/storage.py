@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from jaxtyping import Shaped
 
-from constrained_dnc.errors import RunProblem, first_line
+from constrained_dnc.errors import RunError, first_line
 from constrained_dnc.files import read_file, write_atomically
 
 CHECKSUM = b"constrained_dnc_checksum"
@@ -41,9 +41,9 @@ def read_table(path: Path, schema: pa.Schema) -> pa.Table:
         table = pa.concat_tables([schema.empty_table(), table], promote_options="permissive")
         table = table.cast(schema)
     except Exception as error:  # of many kinds, as a damaged byte leads anywhere
-        raise RunProblem(f"{path} cannot be read: {first_line(error)}") from error
+        raise RunError(f"{path} cannot be read: {first_line(error)}") from error
     if not is_whole:
-        raise RunProblem(f"{path} is damaged: its checksum does not match")
+        raise RunError(f"{path} is damaged: its checksum does not match")
     return table
 
 
@@ -69,7 +69,7 @@ def read_arrays(path: Path) -> dict[str, Shaped[np.ndarray, "..."]]:
         with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
             return {name: arrays[name] for name in arrays.files}
     except Exception as error:  # of many kinds, as a damaged byte leads anywhere
-        raise RunProblem(f"{path} cannot be read: {first_line(error)}") from error
+        raise RunError(f"{path} cannot be read: {first_line(error)}") from error
 
 
 def write_array(path: Path, array: Shaped[np.ndarray, "..."]) -> None:
@@ -85,7 +85,7 @@ def read_array(path: Path) -> Shaped[np.ndarray, "..."]:
     try:
         array: Shaped[np.ndarray, "..."] = np.load(io.BytesIO(content), allow_pickle=False)
     except Exception as error:  # of many kinds, as a damaged byte leads anywhere
-        raise RunProblem(f"{path} cannot be read: {first_line(error)}") from error
+        raise RunError(f"{path} cannot be read: {first_line(error)}") from error
     return array
 
 
@@ -101,5 +101,5 @@ def _unsealed(path: Path) -> bytes:
     if length <= 0 or not content[length:].startswith(MARK):
         return content
     if content != _sealed(content[:length]):
-        raise RunProblem(f"{path} is damaged: its checksum does not match")
+        raise RunError(f"{path} is damaged: its checksum does not match")
     return content[:length]

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from constrained_dnc.errors import BadSetting, RunProblem
+from constrained_dnc.errors import RunError, SettingError
 from constrained_dnc.evaluation import lengths
 from constrained_dnc.evaluation.lengths import evaluate, predict
 from constrained_dnc.model.backend import PureBackend, choose_backend
@@ -26,13 +26,13 @@ def test_arrays_are_lists_too_and_what_is_no_list_is_refused(run):
     found = [(row["memory_size"], row["length"]) for row in evaluate(run, **asked).to_pylist()]
     assert found == [(4, 2), (4, 3), (9, 2), (9, 3)]
     for name, wrong in (("lengths", []), ("memory_sizes", []), ("memory_sizes", "growing")):
-        with pytest.raises(BadSetting, match=f"{name} is .*accepted: a list of at least one"):
+        with pytest.raises(SettingError, match=f"{name} is .*accepted: a list of at least one"):
             evaluate(run, **{name: wrong}, store=False)
 
 
 def test_more_rows_than_anybody_can_read_are_refused(run, monkeypatch):
     monkeypatch.setattr(lengths, "MOST_ROWS", 5)
-    with pytest.raises(BadSetting, match="accepted: at most 5 pairs of them"):
+    with pytest.raises(SettingError, match="accepted: at most 5 pairs of them"):
         evaluate(run, lengths=[2, 3], memory_sizes=[4, 5, 6], store=False)
 
 
@@ -153,13 +153,13 @@ def test_predict_reads_and_answers_in_plain_values(run):
 
 @pytest.mark.parametrize("settings", [{"lengths": [0]}, {"memory_sizes": [0]}, {"batches": 0}])
 def test_impossible_requests_are_refused(run, settings):
-    with pytest.raises(BadSetting, match=next(iter(settings)).rstrip("s")):
+    with pytest.raises(SettingError, match=next(iter(settings)).rstrip("s")):
         evaluate(run, **settings)
 
 
 def test_run_without_selected_parameters_says_so(tmp_path):
     write_config(tmp_path, tiny_config(), "fused", 1)
-    with pytest.raises(RunProblem, match="no selected parameters yet"):
+    with pytest.raises(RunError, match="no selected parameters yet"):
         evaluate(load_run(tmp_path))
-    with pytest.raises(BadSetting, match="run directory"):
+    with pytest.raises(SettingError, match="run directory"):
         evaluate(tmp_path / "nowhere")

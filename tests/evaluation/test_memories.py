@@ -11,7 +11,7 @@ import pytest
 
 from constrained_dnc.cli import main
 from constrained_dnc.config import parse_memory_sizes
-from constrained_dnc.errors import BadSetting
+from constrained_dnc.errors import SettingError
 from constrained_dnc.evaluation import lengths
 from constrained_dnc.evaluation.frontier import score_grid
 from constrained_dnc.evaluation.lengths import evaluate, evaluated, predict
@@ -223,9 +223,9 @@ def test_other_words_are_refused(run, text, capsys):
 def test_memory_sizes_as_text():
     assert parse_memory_sizes("growing") == ["growing"]
     assert parse_memory_sizes("80") == [80]
-    with pytest.raises(BadSetting, match=r"memory_size is 'x'; accepted: a number of slots"):
+    with pytest.raises(SettingError, match=r"memory_size is 'x'; accepted: a number of slots"):
         parse_memory_sizes("x")
-    with pytest.raises(BadSetting, match=r"memory_size is '4,x'; accepted: numbers of slots"):
+    with pytest.raises(SettingError, match=r"memory_size is '4,x'; accepted: numbers of slots"):
         parse_memory_sizes("4,x")
 
 

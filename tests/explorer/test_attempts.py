@@ -8,7 +8,7 @@ import jax
 import numpy as np
 import pytest
 
-from constrained_dnc import BadSetting, predict
+from constrained_dnc import SettingError, predict
 from constrained_dnc.explorer import attempts, figures, open_model, views
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "explorer.md"
@@ -109,7 +109,7 @@ def test_the_documents_name_every_array_and_its_axes(runs, memory_size):
     ],
 )
 def test_what_cannot_be_drawn_is_refused(runs, text, memory_size, sentence):
-    with pytest.raises(BadSetting) as refused:
+    with pytest.raises(SettingError) as refused:
         attempts.attempt(open_model(runs["compr+reg"]), text, memory_size)
     assert sentence in str(refused.value)
 

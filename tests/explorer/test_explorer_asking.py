@@ -6,7 +6,7 @@ import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-from constrained_dnc.errors import BadSetting
+from constrained_dnc.errors import SettingError
 from constrained_dnc.explorer import attempt, open_model
 from explored_page import PROBLEM, SIDEWAYS, link, shown_answer, start_browser, type_problem
 
@@ -36,7 +36,7 @@ def test_wrong_text_keeps_the_last_picture(browser, address, runs):
     before = shown_answer(browser)
     type_problem(browser, "3 1 nine")
     sentence = browser.wait("return !$('error').hidden && $('error').textContent")
-    with pytest.raises(BadSetting) as refused:
+    with pytest.raises(SettingError) as refused:
         attempt(open_model(runs["compr+reg"]), "3 1 nine")
     assert sentence == str(refused.value)
     assert shown_answer(browser) == before

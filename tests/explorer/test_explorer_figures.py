@@ -8,7 +8,7 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from constrained_dnc import BadSetting, ModelConfig, build_dnc, get_approach, get_task
+from constrained_dnc import ModelConfig, SettingError, build_dnc, get_approach, get_task
 from constrained_dnc.analysis.state_space import reduce_states
 from constrained_dnc.explorer import figures, style
 
@@ -160,7 +160,7 @@ def test_only_slots_in_play_are_drawn(run):
 
 @pytest.mark.parametrize("step", [0, 13, True])
 def test_a_step_that_is_not_there(run, step):
-    with pytest.raises(BadSetting, match=r"step is .*; accepted: an integer from 1 to 12"):
+    with pytest.raises(SettingError, match=r"step is .*; accepted: an integer from 1 to 12"):
         figures.memory_figure(run.internals, step)
 
 

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from constrained_dnc import BadSetting, RunProblem
+from constrained_dnc import RunError, SettingError
 from constrained_dnc.explorer import open_model, server, views
 from constrained_dnc.files import locked, read_json, write_json
 from constrained_dnc.training.disk import LOCK, STATUS
@@ -163,7 +163,7 @@ def test_a_taken_port():
         taken.bind((server.HOST, 0))
         taken.listen()
         port = taken.getsockname()[1]
-        with pytest.raises(BadSetting, match=f"port is {port}; accepted: a port that is free"):
+        with pytest.raises(SettingError, match=f"port is {port}; accepted: a port that is free"):
             server.listen(port)
 
 
@@ -173,7 +173,7 @@ def test_the_next_free_port_is_taken(monkeypatch):
         taken.listen()
         monkeypatch.setattr(server, "PORT", taken.getsockname()[1])
         monkeypatch.setattr(server, "PORTS_TRIED", 1)
-        with pytest.raises(RunProblem, match="name one: --port"):
+        with pytest.raises(RunError, match="name one: --port"):
             server.listen(None)
         monkeypatch.setattr(server, "PORTS_TRIED", 20)
         found = server.listen(None)

@@ -14,7 +14,7 @@ import pytest
 from builders import SMALL, small_dnc
 
 from constrained_dnc.approaches import APPROACHES, Approach
-from constrained_dnc.errors import BadSetting
+from constrained_dnc.errors import SettingError
 from constrained_dnc.model import fused
 from constrained_dnc.model.backend import FusedBackend, PureBackend, choose_backend
 from constrained_dnc.model.build import build_dnc
@@ -96,7 +96,7 @@ def test_a_controller_of_your_own_runs_on_the_pure_backend():
     assert backend.reason == "Own is a controller of your own"
     loss, _, _ = backend.value_and_grad(model, task.sample(0, 2, 3))
     assert np.isfinite(loss)
-    with pytest.raises(BadSetting, match="backend is 'fused'; accepted: pure, because Own is"):
+    with pytest.raises(SettingError, match="backend is 'fused'; accepted: pure, because Own is"):
         choose_backend("fused", model, task.loss, None, memory_size=5)
 
 
@@ -104,7 +104,7 @@ def test_a_controller_of_your_own_runs_on_the_pure_backend():
 def test_a_memory_without_slots_is_refused_and_not_replaced(choice):
     model, batch = model_and_batch()
     backend = choose_backend(choice, model, "squared error", None, memory_size=5)
-    with pytest.raises(BadSetting, match="memory_size is 0"):
+    with pytest.raises(SettingError, match="memory_size is 0"):
         backend.forward(model, batch.inputs, 0)
 
 
@@ -113,7 +113,7 @@ def test_without_the_kernel_auto_is_pure_and_says_why(monkeypatch):
     model, _ = model_and_batch()
     backend = choose_backend("auto", model, "squared error", None, memory_size=5)
     assert (backend.name, backend.reason) == ("pure", "the fused kernel is not built")
-    with pytest.raises(BadSetting, match="pure, because the fused kernel is not built"):
+    with pytest.raises(SettingError, match="pure, because the fused kernel is not built"):
         choose_backend("fused", model, "squared error", None, memory_size=5)
 
 
@@ -121,15 +121,15 @@ def test_without_the_kernel_auto_is_pure_and_says_why(monkeypatch):
 def test_fused_refuses_float64_tracing_and_second_derivatives():
     model, batch = model_and_batch()
     backend = FusedBackend("squared error", None, 5)
-    with pytest.raises(BadSetting, match="backend is 'fused'; accepted: pure, inside jit"):
+    with pytest.raises(SettingError, match="backend is 'fused'; accepted: pure, inside jit"):
         jax.jit(lambda x: backend.forward(model, x).outputs)(batch.inputs)
-    with pytest.raises(BadSetting, match="accepted: pure"):
+    with pytest.raises(SettingError, match="accepted: pure"):
         jax.grad(lambda x: backend.forward(model, x).outputs.sum())(jnp.asarray(batch.inputs))
-    with pytest.raises(BadSetting, match="accepted: pure"):
+    with pytest.raises(SettingError, match="accepted: pure"):
         eqx.filter_grad(lambda m: backend.value_and_grad(m, batch)[0])(model)
     with jax.enable_x64(True):
         double = small_dnc("compr")
-        with pytest.raises(BadSetting, match="float64, and fused computes in float32"):
+        with pytest.raises(SettingError, match="float64, and fused computes in float32"):
             choose_backend("fused", double, "squared error", None, memory_size=5)
 
 
@@ -159,7 +159,7 @@ def test_threads_that_share_a_backend_get_their_own_gradients():
 def test_bad_choices_are_refused(settings, sentence):
     model, _ = model_and_batch()
     asked = SimpleNamespace(**({"choice": "pure", "memory_size": 5} | settings))
-    with pytest.raises(BadSetting, match=sentence):
+    with pytest.raises(SettingError, match=sentence):
         choose_backend(asked.choice, model, "squared error", None, memory_size=asked.memory_size)
 
 

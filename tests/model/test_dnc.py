@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 import reference
 from constrained_dnc.approaches import APPROACHES, LOOKUPS
-from constrained_dnc.errors import BadSetting
+from constrained_dnc.errors import SettingError
 from constrained_dnc.model.config import ModelConfig
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.model.losses import state_loss, total_loss
@@ -312,11 +312,11 @@ def test_without_a_memory_size_a_model_has_the_slots_it_was_built_for():
 def test_a_state_of_another_kind_is_refused():
     model, inputs = small_dnc("compr"), random_inputs(3, 2)
     state = model.unroll(inputs, 4).state
-    with pytest.raises(BadSetting, match="memory_size is 9; accepted: None or 4"):
+    with pytest.raises(SettingError, match="memory_size is 9; accepted: None or 4"):
         model.unroll(inputs, 9, state=state)
-    with pytest.raises(BadSetting, match=r"the state is .*\(2, 4\).*accepted: .*\(1, 4\)"):
+    with pytest.raises(SettingError, match=r"the state is .*\(2, 4\).*accepted: .*\(1, 4\)"):
         model.unroll(inputs[:, :1], state=state)
-    with pytest.raises(BadSetting, match="the state is"):
+    with pytest.raises(SettingError, match="the state is"):
         small_dnc("lstm-compr").unroll(inputs, state=state)
 
 
@@ -341,5 +341,5 @@ def test_a_state_of_another_kind_is_refused():
     ],
 )
 def test_bad_runs_are_refused_in_one_sentence(inputs, memory_size, sentence):
-    with pytest.raises(BadSetting, match=sentence):
+    with pytest.raises(SettingError, match=sentence):
         DNC.check_run(small_dnc("compr"), inputs, memory_size)

@@ -12,7 +12,7 @@ import pytest
 from builders import random_inputs, small_dnc
 from fused_runs import ODD, by_part, compiled, cotangents, run_fused
 
-from constrained_dnc.errors import BadSetting
+from constrained_dnc.errors import SettingError
 from constrained_dnc.model import fused
 from constrained_dnc.model.config import MOST_SLOTS
 from constrained_dnc.model.controllers import Lstm
@@ -120,22 +120,22 @@ def test_backward_needs_its_own_kept_forward():
     kernel = fused.FusedUnroll()
     d_outputs, d_cells = cotangents(dnc, inputs)
     forgotten = kernel.forward(dnc, inputs, 5)
-    with pytest.raises(BadSetting, match="needs a forward with keep=True"):
+    with pytest.raises(SettingError, match="needs a forward with keep=True"):
         kernel.backward(forgotten, d_outputs, d_cells)
     run = kernel.forward(dnc, inputs, 5, keep=True)
     kernel.backward(run, d_outputs, d_cells)
-    with pytest.raises(BadSetting, match="only one backward"):
+    with pytest.raises(SettingError, match="only one backward"):
         kernel.backward(run, d_outputs, d_cells)
     for keep in (False, True):
         run = kernel.forward(dnc, inputs, 5, keep=True)
         other = kernel.forward(dnc, 2 * inputs, 5, keep=keep)  # as another thread would
-        with pytest.raises(BadSetting, match="needs a forward with keep=True just before it"):
+        with pytest.raises(SettingError, match="needs a forward with keep=True just before it"):
             kernel.backward(run, d_outputs, d_cells)
     kernel.backward(other, d_outputs, d_cells)
     stranger = fused.FusedUnroll()
     stranger.forward(dnc, inputs, keep=True)
     run = kernel.forward(dnc, inputs, keep=True)
-    with pytest.raises(BadSetting, match="of another kernel"):
+    with pytest.raises(SettingError, match="of another kernel"):
         stranger.backward(run, d_outputs, d_cells)
 
 
@@ -153,7 +153,7 @@ def test_wrong_cotangents_are_refused_and_cost_nothing(spoil, sentence):
     d_outputs, d_cells = cotangents(dnc, inputs)
     kernel = fused.FusedUnroll()
     run = kernel.forward(dnc, inputs, 5, keep=True)
-    with pytest.raises(BadSetting, match=sentence):
+    with pytest.raises(SettingError, match=sentence):
         kernel.backward(run, spoil(d_outputs), d_cells)
     kernel.backward(run, d_outputs, d_cells)
 
@@ -172,18 +172,18 @@ def test_wrong_parameters_are_refused():
     dnc, inputs = small_dnc("compr"), random_inputs(3, 2)
     kernel = fused.FusedUnroll()
     short = eqx.tree_at(lambda dnc: dnc.controller.bias, dnc, dnc.controller.bias[1:])
-    with pytest.raises(BadSetting, match=r"bias has the shape \(15,\) instead of \(16,\)"):
+    with pytest.raises(SettingError, match=r"bias has the shape \(15,\) instead of \(16,\)"):
         kernel.forward(short, inputs, 5)
     half = eqx.tree_at(lambda dnc: dnc.readout_weight, dnc, dnc.readout_weight.astype(jnp.float16))
-    with pytest.raises(BadSetting, match="readout_weight must be float32"):
+    with pytest.raises(SettingError, match="readout_weight must be float32"):
         kernel.forward(half, inputs, 5)
-    with pytest.raises(BadSetting, match="memory_size is 0"):
+    with pytest.raises(SettingError, match="memory_size is 0"):
         kernel.forward(dnc, inputs, 0)
-    with pytest.raises(BadSetting, match=f"accepted: 1 to {MOST_SLOTS}$"):
+    with pytest.raises(SettingError, match=f"accepted: 1 to {MOST_SLOTS}$"):
         kernel.forward(dnc, inputs, MOST_SLOTS + 1)
-    with pytest.raises(BadSetting, match="threads is 0"):
+    with pytest.raises(SettingError, match="threads is 0"):
         fused.FusedUnroll(0)
-    with pytest.raises(BadSetting, match=r"simd is 'mmx'; accepted on this machine: .*baseline"):
+    with pytest.raises(SettingError, match=r"simd is 'mmx'; accepted on this machine: .*baseline"):
         fused.FusedUnroll(simd="mmx")
 
 
@@ -195,11 +195,11 @@ def test_what_only_the_pure_path_can_do_is_said():
     dnc, inputs = small_dnc("stateful-baseline"), random_inputs(3, 2)
     own = eqx.tree_at(lambda dnc: dnc.controller, dnc, Own(9, 4, key=jax.random.key(0)))
     kernel = fused.FusedUnroll()
-    with pytest.raises(BadSetting, match="pure, for a controller of your own"):
+    with pytest.raises(SettingError, match="pure, for a controller of your own"):
         kernel.forward(own, inputs, 5)
-    with pytest.raises(BadSetting, match="pure, inside jit, grad and vmap"):
+    with pytest.raises(SettingError, match="pure, inside jit, grad and vmap"):
         jax.jit(lambda x: kernel.forward(dnc, x, 5).outputs)(inputs)
-    with pytest.raises(BadSetting, match="pure, inside jit, grad and vmap"):
+    with pytest.raises(SettingError, match="pure, inside jit, grad and vmap"):
         eqx.filter_grad(lambda dnc: kernel.forward(dnc, inputs, 5).outputs.sum())(dnc)
 
 
@@ -216,7 +216,7 @@ def assert_no_growth(calls: int):
     def call():
         run = kernel.forward(dnc, inputs, 5, keep=True, weights=True)
         kernel.backward(run, d_outputs, d_cells)
-        with pytest.raises(BadSetting, match="only one"):
+        with pytest.raises(SettingError, match="only one"):
             kernel.backward(run, d_outputs, d_cells)
 
     for _ in range(200):

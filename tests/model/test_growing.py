@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from constrained_dnc.approaches import APPROACHES, get_approach
-from constrained_dnc.errors import BadSetting, RunProblem
+from constrained_dnc.errors import RunError, SettingError
 from constrained_dnc.model import fused
 from constrained_dnc.model.backend import FusedBackend, PureBackend
 from constrained_dnc.model.build import build_dnc
@@ -127,7 +127,7 @@ def test_the_limit_is_refused_in_one_sentence():
     np.testing.assert_allclose(
         enough.outputs, model.unroll(inputs, Growing(5, 5.0)).outputs, atol=1e-5
     )
-    with pytest.raises(RunProblem, match=f"needs more than {needed - 1} slots"):
+    with pytest.raises(RunError, match=f"needs more than {needed - 1} slots"):
         backend.forward(model, inputs, Growing(5, 5.0, limit=needed - 1))
 
 
@@ -154,7 +154,7 @@ def test_float64_and_vmap():
     ],
 )
 def test_bad_settings_are_refused(wrong, setting):
-    with pytest.raises(BadSetting, match=f"^memory_size.{setting} is "):
+    with pytest.raises(SettingError, match=f"^memory_size.{setting} is "):
         Growing(**{"start": 5, "free_capacity": 2.0, **wrong})
 
 
@@ -221,9 +221,9 @@ def test_the_kernel_refuses_what_it_cannot_grow():
     backend = FusedBackend("squared error", None, 5)
     needed = int(fused.FusedUnroll().forward(model, inputs, Growing(5, 5.0)).slots.max())
     assert np.isfinite(backend.forward(model, inputs, Growing(5, 5.0, limit=needed)).outputs).all()
-    with pytest.raises(RunProblem, match=f"needs more than {needed - 1} slots"):
+    with pytest.raises(RunError, match=f"needs more than {needed - 1} slots"):
         backend.forward(model, inputs, Growing(5, 5.0, limit=needed - 1))
-    with pytest.raises(BadSetting, match="a growing memory has neither a gradient"):
+    with pytest.raises(SettingError, match="a growing memory has neither a gradient"):
         fused.FusedUnroll().forward(model, inputs, Growing(5, 5.0), keep=True)
 
 
@@ -232,6 +232,6 @@ def test_one_slot_too_many_is_not_the_end_of_the_kernel():
     model, inputs = model_of("compr+reg"), inputs_of(20)
     kernel = fused.FusedUnroll()
     before = kernel.forward(model, inputs, Growing(5, 5.0)).outputs
-    with pytest.raises(RunProblem):
+    with pytest.raises(RunError):
         kernel.forward(model, inputs, Growing(5, 5.0, limit=6))
     np.testing.assert_array_equal(kernel.forward(model, inputs, Growing(5, 5.0)).outputs, before)

@@ -21,7 +21,7 @@ ELSEWHERE = {
     "_softmax_over_slots_jvp": "softmax_over_slots",
     "interface_parts": None,  # InterfaceParts
     "interface_size": None,  # its size
-    "slots_there": None,  # the first so many
+    "slot_mask": None,  # the first so many
     "check_run": None,  # the binding checks
     "output_size": None,
     "initial_states": "initial_state",

@@ -12,7 +12,7 @@ import pytest
 
 import reference
 from constrained_dnc.approaches import Regularisation
-from constrained_dnc.errors import BadSetting
+from constrained_dnc.errors import SettingError
 from constrained_dnc.model.losses import state_loss, task_loss, total_loss
 
 
@@ -107,9 +107,9 @@ def test_a_nan_state_is_not_hidden():
 def test_wrong_kinds_and_shapes_are_refused():
     batch = Batch()
     states = jnp.zeros((6, 3, 4))
-    with pytest.raises(BadSetting, match="loss is 'mse'; accepted: one of cross-entropy"):
+    with pytest.raises(SettingError, match="loss is 'mse'; accepted: one of cross-entropy"):
         total_loss(jnp.zeros((6, 3, 2)), states, batch, "mse")
-    with jaxtyping_off(), pytest.raises(BadSetting, match="shape of outputs is"):
+    with jaxtyping_off(), pytest.raises(SettingError, match="shape of outputs is"):
         total_loss(jnp.zeros((6, 1, 2)), states, batch, "squared error")
 
 

@@ -12,7 +12,7 @@ import distributed
 import psutil
 import pytest
 
-from constrained_dnc.errors import BadSetting, RunProblem
+from constrained_dnc.errors import RunError, SettingError
 from constrained_dnc.sweep import executors
 from constrained_dnc.sweep.executors import connected
 from smoke_studies import is_alive
@@ -55,7 +55,9 @@ def test_an_unreachable_scheduler_is_refused(address, monkeypatch):
     monkeypatch.setattr(executors, "SECONDS_TO_CONNECT", 0.5)
     threads = threading.active_count()
     with (
-        pytest.raises(BadSetting, match=r"scheduler is .* the address of a running Dask scheduler"),
+        pytest.raises(
+            SettingError, match=r"scheduler is .* the address of a running Dask scheduler"
+        ),
         connected(address, None),
     ):
         pass
@@ -64,7 +66,7 @@ def test_an_unreachable_scheduler_is_refused(address, monkeypatch):
 
 def test_what_is_no_scheduler_is_refused(stranger, monkeypatch):
     monkeypatch.setattr(executors, "SECONDS_TO_CONNECT", 0.5)
-    with pytest.raises(BadSetting, match="scheduler is"), connected(stranger, None):
+    with pytest.raises(SettingError, match="scheduler is"), connected(stranger, None):
         pass
 
 
@@ -74,7 +76,7 @@ def test_workers_that_cannot_start_cost_one_sentence(monkeypatch):
 
     monkeypatch.setattr(executors.distributed, "LocalCluster", fail)
     with (
-        pytest.raises(RunProblem, match=r"the workers cannot be started: Nanny failed to start\.$"),
+        pytest.raises(RunError, match=r"the workers cannot be started: Nanny failed to start\.$"),
         connected(None, 1),
     ):
         pass

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import distributed
 import pytest
 
-from constrained_dnc.errors import RunProblem
+from constrained_dnc.errors import RunError
 from constrained_dnc.sweep import executors
 from constrained_dnc.sweep.executors import execute
 from constrained_dnc.sweep.plan import make_request, open_study
@@ -122,7 +122,7 @@ def test_the_death_of_a_worker_is_not_blamed_on_runs_that_waited_there(plan, mon
 def test_a_lost_scheduler_is_not_the_fault_of_a_run(plan, error):
     client = Script({config.run_id: [error] for config in plan.configs})
     client.status = "connecting"
-    with pytest.raises(RunProblem, match="the Dask scheduler is gone; the same command resumes"):
+    with pytest.raises(RunError, match="the Dask scheduler is gone; the same command resumes"):
         execute(plan, client, Diary())
     assert [plan.attempts(config) for config in plan.configs] == [[], []]
 

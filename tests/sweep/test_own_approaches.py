@@ -6,7 +6,7 @@ import pytest
 
 from constrained_dnc.approaches import APPROACHES, Approach, Regularisation
 from constrained_dnc.config import PAPER, SMOKE
-from constrained_dnc.errors import BadSetting
+from constrained_dnc.errors import SettingError
 from constrained_dnc.files import read_json
 from constrained_dnc.study import read_study
 from constrained_dnc.sweep.approaches import find_approaches
@@ -58,21 +58,21 @@ def test_words_stand_for_approaches(folder):
     "word", ["magic", "gru.py", "gru.py:Lstm", "mine.py:Approach", "nowhere.py", "x.y:z", "", ":"]
 )
 def test_words_that_stand_for_none_are_refused(word):
-    with pytest.raises(BadSetting, match=r"^approach(es)? is .*; accepted: "):
+    with pytest.raises(SettingError, match=r"^approach(es)? is .*; accepted: "):
         find_approaches([word])
 
 
 def test_a_name_that_a_file_lacks_is_answered_with_those_it_has():
-    with pytest.raises(BadSetting, match=r"one of gentle, more \(did you mean gentle\?\)"):
+    with pytest.raises(SettingError, match=r"one of gentle, more \(did you mean gentle\?\)"):
         find_approaches(["mine.py:gentel"])
 
 
 def test_two_approaches_of_one_name_are_refused(folder):
     (folder / "other.py").write_text(APPROACHES_FILE.replace("0.99", "0.5"))
-    with pytest.raises(BadSetting, match="one approach of the name gentle"):
+    with pytest.raises(SettingError, match="one approach of the name gentle"):
         find_approaches(["mine.py", "other.py"])
     (folder / "taken.py").write_text(APPROACHES_FILE.replace("gentle", "reg"))
-    with pytest.raises(BadSetting, match="a name of your own for a combination of your own"):
+    with pytest.raises(SettingError, match="a name of your own for a combination of your own"):
         make_request("smoke", approaches=["taken.py:reg"]).configs()
 
 
@@ -99,14 +99,14 @@ def test_what_a_study_began_with_may_be_added_to_but_not_changed(folder):
     open_study(study, make_request("smoke", approaches=["gru.py:Gru"]))
     assert read_json(study / "study.json")["own_approaches"].keys() == {"gentle", "Gru"}
     (folder / "gru.py").write_text(GRU + "# edited")
-    with pytest.raises(BadSetting, match=r"gru\.py is .* as in the study"):
+    with pytest.raises(SettingError, match=r"gru\.py is .* as in the study"):
         open_study(study, make_request("smoke", approaches=["gru.py:Gru"]))
     (folder / "mine.py").write_text(APPROACHES_FILE.replace("0.99", "0.5"))
-    with pytest.raises(BadSetting, match=r"gentle is .* as in the study"):
+    with pytest.raises(SettingError, match=r"gentle is .* as in the study"):
         open_study(study, make_request("smoke", approaches=["mine.py:gentle"]))
     model, training, evaluation = SMOKE.parts
     parts = replace(model, hidden_size=9), training, evaluation
-    with pytest.raises(BadSetting, match=r"model\.hidden_size is 9; accepted: 16, as in"):
+    with pytest.raises(SettingError, match=r"model\.hidden_size is 9; accepted: 16, as in"):
         open_study(study, make_request("smoke", parts=parts))
 
 
@@ -118,7 +118,9 @@ def test_one_task_of_a_name_in_a_study(folder):
         open_study(folder / "study", make_request("smoke", ["copy", "one.py:T"]))
     own_tasks = {"echo": f"{folder}/one.py:T"}
     assert read_json(folder / "study" / "study.json")["own_tasks"] == own_tasks
-    with pytest.raises(BadSetting, match=r"echo is '.*two\.py:T'; accepted: '.*one\.py:T', as in"):
+    with pytest.raises(
+        SettingError, match=r"echo is '.*two\.py:T'; accepted: '.*one\.py:T', as in"
+    ):
         open_study(folder / "study", make_request("smoke", ["two.py:T"]))
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from constrained_dnc import published
 from constrained_dnc.approaches import APPROACHES
-from constrained_dnc.errors import BadSetting, RunProblem
+from constrained_dnc.errors import RunError, SettingError
 from constrained_dnc.files import locked
 from constrained_dnc.study import disk, query, read_study, write_results
 from constrained_dnc.study.disk import analysis_file, results_name, write_analysis
@@ -69,7 +69,7 @@ def test_a_request_overrides_the_budget():
     ],
 )
 def test_what_cannot_be_run_is_refused(wrong, setting):
-    with pytest.raises(BadSetting, match=f"^{setting} is .*; accepted: "):
+    with pytest.raises(SettingError, match=f"^{setting} is .*; accepted: "):
         make_request(**{"preset": "smoke", **wrong})
 
 
@@ -78,7 +78,7 @@ def test_two_tasks_of_one_name_are_refused(tmp_path):
     paths = [tmp_path / name for name in ("one.py", "two.py")]
     for path in paths:
         path.write_text(text)
-    with pytest.raises(BadSetting, match="tasks with different names"):
+    with pytest.raises(SettingError, match="tasks with different names"):
         make_request("smoke", [f"{path}:Mine" for path in paths])
 
 
@@ -221,8 +221,8 @@ def test_a_file_that_the_system_does_not_give_is_not_called_damaged(tmp_path, mo
         raise PermissionError(errno.EACCES, "Permission denied")
 
     monkeypatch.setattr("constrained_dnc.files._open_to_read", refuse)
-    with pytest.raises(RunProblem, match="cannot be read: Permission denied"):
-        disk.set_damaged_aside(tmp_path)
+    with pytest.raises(RunError, match="cannot be read: Permission denied"):
+        disk.quarantine_corrupt_files(tmp_path)
     assert path.exists()
 
 
@@ -255,7 +255,9 @@ def test_longer_training_is_missing_only_where_it_was_asked_for(tmp_path):
 def test_another_preset_is_refused_and_nothing_is_touched(tmp_path):
     open_study(tmp_path, SMOKE)
     before = (tmp_path / "study.json").read_bytes()
-    with pytest.raises(BadSetting, match="preset is 'quick'; accepted: 'smoke', as in the study "):
+    with pytest.raises(
+        SettingError, match="preset is 'quick'; accepted: 'smoke', as in the study "
+    ):
         open_study(tmp_path, make_request("quick"))
     assert (tmp_path / "study.json").read_bytes() == before
 
@@ -265,7 +267,7 @@ def test_a_preset_that_changed_since_is_refused(tmp_path, monkeypatch):
     default = SMOKE.configs()
     changed = [replace(c, evaluation=replace(c.evaluation, batches=9)) for c in default]
     monkeypatch.setattr(plan_module.Request, "configs", lambda self: changed)
-    with pytest.raises(BadSetting, match=r"^evaluation.batches is 9; accepted: 2, as in"):
+    with pytest.raises(SettingError, match=r"^evaluation.batches is 9; accepted: 2, as in"):
         open_study(tmp_path, SMOKE)
 
 
@@ -329,7 +331,7 @@ def test_attempts_at_another_run_are_set_aside(tmp_path, caplog, run_id):
     plan.add_attempt(plan.configs[0], "no reason")
     (path,) = (tmp_path / "attempts").iterdir()
     path.write_text(json.dumps(json.loads(path.read_text()) | {"run_id": run_id}))
-    with pytest.raises(RunProblem, match=r"json cannot be read: run_id is "):
+    with pytest.raises(RunError, match=r"json cannot be read: run_id is "):
         plan.write_failures()
     assert open_study(tmp_path, SMOKE).write_failures() == []
     assert f"{path} cannot be read: run_id is {run_id!r}; it is now called" in caplog.text
@@ -373,15 +375,15 @@ def test_strange_attempts_get_one_sentence(tmp_path, name, value):
     (path,) = (tmp_path / "attempts").iterdir()
     path.write_text(json.dumps(json.loads(path.read_text()) | {name: value}))
     for ask in (plan.to_do, plan.write_failures):
-        with pytest.raises(RunProblem, match=f"json cannot be read: {name} is "):
+        with pytest.raises(RunError, match=f"json cannot be read: {name} is "):
             ask()
 
 
 def test_a_folder_of_something_else_and_a_file_are_refused(tmp_path):
     (tmp_path / "thesis.tex").write_text("")
-    with pytest.raises(BadSetting, match="a new or empty folder"):
+    with pytest.raises(SettingError, match="a new or empty folder"):
         open_study(tmp_path, SMOKE)
-    with pytest.raises(BadSetting, match="a folder that can be created"):
+    with pytest.raises(SettingError, match="a folder that can be created"):
         open_study(tmp_path / "thesis.tex", SMOKE)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 

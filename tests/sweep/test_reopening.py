@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from constrained_dnc.config import make_config
-from constrained_dnc.errors import BadSetting, RunProblem
+from constrained_dnc.errors import RunError, SettingError
 from constrained_dnc.sweep.plan import make_request, open_study, reopen_study
 
 SMOKE = make_request("smoke")
@@ -32,7 +32,7 @@ def test_code_of_your_own_is_not_imported_by_a_folders_name(tmp_path):
         "from constrained_dnc.tasks.copy import Copy\n\n\nclass Mine(Copy):\n    name = 'mine'\n"
     )
     open_study(tmp_path / "study", make_request("smoke", [f"{tmp_path}/mine.py:Mine"]))
-    with pytest.raises(BadSetting, match="accepted: one without code of your own"):
+    with pytest.raises(SettingError, match="accepted: one without code of your own"):
         reopen_study(tmp_path / "study")
 
 
@@ -44,7 +44,7 @@ def test_code_that_only_a_request_names_is_not_imported_either(tmp_path, part):
     stored = json.loads(path.read_text())
     stored["requests"][0][part] = [f"{tmp_path}/evil.py" + ":T" * (part == "tasks")]
     path.write_text(json.dumps(stored))
-    with pytest.raises(BadSetting, match="accepted: one without code of your own"):
+    with pytest.raises(SettingError, match="accepted: one without code of your own"):
         reopen_study(tmp_path / "study")
     assert not (tmp_path / "ran").exists()
 
@@ -61,7 +61,7 @@ def test_what_study_json_says_is_not_put_down_to_the_user(tmp_path, change, said
     open_study(tmp_path, SMOKE)
     path = tmp_path / "study.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
-    with pytest.raises(RunProblem, match=f"study.json cannot be read: {said}"):
+    with pytest.raises(RunError, match=f"study.json cannot be read: {said}"):
         reopen_study(tmp_path)
 
 
@@ -71,5 +71,5 @@ def test_a_study_that_does_not_say_what_was_asked_for_is_not_resumed(tmp_path):
     stored = json.loads(path.read_text())
     del stored["settings"]
     path.write_text(json.dumps(stored))
-    with pytest.raises(BadSetting, match="says what was asked for"):
+    with pytest.raises(SettingError, match="says what was asked for"):
         reopen_study(tmp_path)

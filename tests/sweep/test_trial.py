@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from constrained_dnc.config import lengthened
+from constrained_dnc.config import with_min_iterations
 from constrained_dnc.evaluation.lengths import evaluated
 from constrained_dnc.files import is_locked, locked
 from constrained_dnc.storage import write_table
@@ -180,7 +180,7 @@ def test_a_begun_run_resumes_to_the_same_results(plan, tmp_path, monkeypatch):
 
 def test_a_study_that_grows_ends_with_the_bits_of_a_longer_one(plan, tmp_path):
     (config,) = plan.configs
-    longer = Plan(plan.folder, (lengthened(config, 40),))
+    longer = Plan(plan.folder, (with_min_iterations(config, 40),))
     straight = Plan(tmp_path / "straight", longer.configs)
     open_study(straight.folder, make_request("smoke"))
     for study in (plan, longer, straight):
@@ -202,7 +202,7 @@ def test_a_study_that_grows_ends_with_the_bits_of_a_longer_one(plan, tmp_path):
 
 def test_a_run_that_an_earlier_request_began_longer_ends_longer(plan):
     (config,) = plan.configs
-    longer = lengthened(config, 30)
+    longer = with_min_iterations(config, 30)
     with pytest.raises(PowerCut):
         train(
             longer,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from constrained_dnc.errors import BadSetting
+from constrained_dnc.errors import SettingError
 from constrained_dnc.tasks.add import Add
 
 PAPER = ((0, 1), (0, 0), (1, 1), (1, 0), (1, 0))
@@ -68,5 +68,5 @@ def test_text() -> None:
     assert task.format_problem(PAPER) == "00111 + 10100"
     assert task.format_answer((1, 0, 2, 1, 1)) == "1 0 2 1 1"
     for text in ("01 + 1", "01", "02 + 11", "1 + 1 + 1", "1 0 + 1 1"):
-        with pytest.raises(BadSetting, match="two binary sequences of one length"):
+        with pytest.raises(SettingError, match="two binary sequences of one length"):
             task.parse(text)

@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from constrained_dnc.errors import BadSetting
+from constrained_dnc.errors import SettingError
 from constrained_dnc.tasks.contract import check_task
 from constrained_dnc.tasks.copy import Copy
 from constrained_dnc.tasks.logic import Logic
@@ -118,7 +118,7 @@ class Endless(Copy):
 )
 def test_a_broken_promise_is_named(task, promise):
     with pytest.raises(
-        BadSetting, match=f"task is '{task.__name__}'; accepted: one where {promise}"
+        SettingError, match=f"task is '{task.__name__}'; accepted: one where {promise}"
     ):
         check_task(task())
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from constrained_dnc.errors import BadSetting
+from constrained_dnc.errors import SettingError
 from constrained_dnc.tasks.logic import SYMBOLS, Logic
 
 BINARY = "∨∧→↔"
@@ -220,14 +220,14 @@ def test_spellings(text: str, formula: str) -> None:
     ],
 )
 def test_wrong_formulas(text: str, accepted: str) -> None:
-    with pytest.raises(BadSetting) as caught:
+    with pytest.raises(SettingError) as caught:
         Logic().parse(text)
     assert str(caught.value) == f"problem is {text!r}; accepted: {accepted}"
 
 
 @pytest.mark.parametrize(("text", "word"), [("T xor F", "xor"), ("T+F", "+"), ("TF", "TF")])
 def test_unknown_words(text: str, word: str) -> None:
-    with pytest.raises(BadSetting, match="accepted: T F ¬ ∨ ∧ → ↔") as caught:
+    with pytest.raises(SettingError, match="accepted: T F ¬ ∨ ∧ → ↔") as caught:
         Logic().parse(text)
     assert str(caught.value).endswith(f", not {word!r}")
 
@@ -265,7 +265,7 @@ def test_redundant_parentheses(valued: Valued) -> None:
 def test_any_string_is_either_parsed_or_refused(text: str) -> None:
     try:
         formula = Logic().parse(" ".join(text))
-    except BadSetting:
+    except SettingError:
         return
     assert formula == text
 

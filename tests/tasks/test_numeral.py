@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from jaxtyping import Int
 from scipy import stats
 
-from constrained_dnc.errors import BadSetting
+from constrained_dnc.errors import SettingError
 from constrained_dnc.tasks import AbstractNumeralTask, get_task
 
 NAMES = ("sort", "copy", "differentiation", "shift")
@@ -82,7 +82,7 @@ def test_text() -> None:
     assert task.format_problem((3, 1, 4, 1, 0)) == "3 1 4 1 0"
     assert task.format_answer((0, 1, 1, 3, 4)) == "0 1 1 3 4"
     for text in ("3 5", "31", "3 -1", "3;1", "3 1.0", "three", ",", "1 ? 2"):
-        with pytest.raises(BadSetting) as caught:
+        with pytest.raises(SettingError) as caught:
             task.parse(text)
         assert str(caught.value) == (
             f"problem is {text!r}; accepted: numerals from 0 to 4, separated by spaces, "

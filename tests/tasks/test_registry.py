@@ -9,7 +9,7 @@ from pathlib import Path
 import jaxtyping
 import pytest
 
-from constrained_dnc.errors import BadSetting
+from constrained_dnc.errors import SettingError
 from constrained_dnc.tasks import AbstractNumeralTask, get_task, registry, task_names
 
 OUR_TASKS = ("sort", "copy", "differentiation", "shift", "add", "search", "logic")
@@ -102,7 +102,7 @@ def test_task_of_an_installed_package(user_file: Path, monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("name", ["srot", "", "Sort", ":Sort", "./my_tasks:Next", ".x:Y", "a b:C"])
 def test_unknown_names(name: str) -> None:
-    with pytest.raises(BadSetting) as caught:
+    with pytest.raises(SettingError) as caught:
         get_task(name)
     hint = " (did you mean sort?)" if name in ("srot", "Sort", ":Sort") else ""
     assert str(caught.value) == (
@@ -113,7 +113,7 @@ def test_unknown_names(name: str) -> None:
 
 def test_names_that_are_no_text() -> None:
     jaxtyping.config.update("jaxtyping_disable", True)
-    with pytest.raises(BadSetting, match="task is 3; accepted: one of"):
+    with pytest.raises(SettingError, match="task is 3; accepted: one of"):
         get_task(3)  # type: ignore[arg-type]
     jaxtyping.config.update("jaxtyping_disable", False)
 
@@ -130,7 +130,7 @@ def test_names_that_are_no_text() -> None:
 )
 def test_classes_that_are_no_tasks(user_file: Path, class_name: str, accepted: str) -> None:
     name = f"{user_file}:{class_name}"
-    with pytest.raises(BadSetting) as caught:
+    with pytest.raises(SettingError) as caught:
         get_task(name)
     assert str(caught.value) == f"task is {name!r}; accepted: {accepted}"
 
@@ -141,7 +141,7 @@ def test_classes_that_are_no_tasks(user_file: Path, class_name: str, accepted: s
 def test_a_name_must_fit_into_files_and_pages(tmp_path: Path, name: object) -> None:
     text = USER_TASK.replace('name = "next"', f"name = {name!r}")
     (tmp_path / "odd.py").write_text(text)
-    with pytest.raises(BadSetting, match=r"name of the task .* accepted: a word of letters"):
+    with pytest.raises(SettingError, match=r"name of the task .* accepted: a word of letters"):
         get_task(f"{tmp_path}/odd.py:Next")
 
 
@@ -163,7 +163,9 @@ def test_a_name_stands_for_one_task(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     for name in ("next", "my_next:Next", "constrained_dnc.tasks.sort:Sort"):
         assert get_task(name).name in ("next", "sort")  # another way to the same class
     for path in (f"{tmp_path}/my_sort.py:Next", "my_sort:Next", own):
-        with pytest.raises(BadSetting, match=r"accepted: a name of its own, as (sort|next) stands"):
+        with pytest.raises(
+            SettingError, match=r"accepted: a name of its own, as (sort|next) stands"
+        ):
             get_task(path)
     for name in ("my_sort", "my_next"):
         monkeypatch.delitem(sys.modules, name)
@@ -173,12 +175,12 @@ def test_files_and_modules_that_are_missing(tmp_path: Path) -> None:
     loop = tmp_path / "loop.py"
     loop.symlink_to(loop)
     for path in (loop, "~nosuchuser/t.py", "a\0b.py"):
-        with pytest.raises(BadSetting, match="accepted: "):
+        with pytest.raises(SettingError, match="accepted: "):
             get_task(f"{path}:T")
-    with pytest.raises(BadSetting, match=r"a file that exists, unlike nowhere\.py"):
+    with pytest.raises(SettingError, match=r"a file that exists, unlike nowhere\.py"):
         get_task("nowhere.py:Next")
     for place in ("nowhere", "nowhere.at_all", "constrained_dnc.nowhere"):
-        with pytest.raises(BadSetting, match=f"an installed module, unlike {place}"):
+        with pytest.raises(SettingError, match=f"an installed module, unlike {place}"):
             get_task(f"{place}:Next")
 
 
@@ -198,6 +200,6 @@ def test_code_that_fails_is_named_with_its_line(
     (tmp_path / "failing.py").write_text(text)
     monkeypatch.syspath_prepend(str(tmp_path))
     for name in ("failing:Next", f"{tmp_path}/failing.py:Next"):
-        with pytest.raises(BadSetting, match=f"that can be imported .*{sentence}"):
+        with pytest.raises(SettingError, match=f"that can be imported .*{sentence}"):
             get_task(name)
     assert not any("failing" in module for module in sys.modules)

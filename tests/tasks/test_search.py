@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from constrained_dnc.errors import BadSetting
+from constrained_dnc.errors import SettingError
 from constrained_dnc.tasks import Batch
 from constrained_dnc.tasks.search import Search, SearchProblem
 
@@ -151,7 +151,7 @@ def test_text() -> None:
     assert task.format_answer((0, 2)) == "0 2"
     assert task.format_answer(()) == "none"
     for text in ("2 1 2", "2 1 ? 5", "? 1", "2 ?", "2 ? 1 1", "2 ? 1 ? 1", "7 ? 1"):
-        with pytest.raises(BadSetting) as caught:
+        with pytest.raises(SettingError) as caught:
             task.parse(text)
         assert str(caught.value) == (
             f"problem is {text!r}; accepted: numerals from 0 to 4, "

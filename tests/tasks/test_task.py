@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from constrained_dnc.errors import BadSetting
+from constrained_dnc.errors import SettingError
 from constrained_dnc.tasks import AbstractTask, Batch, get_task, task_names
 from constrained_dnc.tasks.task import generator_of, round_off
 
@@ -179,7 +179,7 @@ def test_text_of_a_problem_parses_back(task: AbstractTask, seed: int, length: in
 @EVERY_TASK
 @pytest.mark.parametrize("text", ["", " ", "x", "-1", "5 5", "0.5", "1 2 3 ?", "+", "٣"])
 def test_text_that_is_no_problem_is_named(task: AbstractTask, text: str) -> None:
-    with pytest.raises(BadSetting) as caught:
+    with pytest.raises(SettingError) as caught:
         task.parse(text)
     assert str(caught.value).startswith(f"problem is {text!r}; accepted: ")
 
@@ -188,18 +188,18 @@ def test_text_that_is_no_problem_is_named(task: AbstractTask, text: str) -> None
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("value", [0, -3, 2.5, "5", None, True])
 def test_bad_sizes_are_refused(task: AbstractTask, value: int) -> None:
-    with pytest.raises(BadSetting, match=r"^length is "):
+    with pytest.raises(SettingError, match=r"^length is "):
         task.sample(0, 2, value)
-    with pytest.raises(BadSetting, match=r"^batch_size is "):
+    with pytest.raises(SettingError, match=r"^batch_size is "):
         task.sample(0, value, 2)
-    with pytest.raises(BadSetting, match=r"^length is "):
+    with pytest.raises(SettingError, match=r"^length is "):
         task.decode(np.zeros((6, 1, task.output_size)), value)
 
 
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("key", [-1, 0.5, "7", "", None, True, (), (1, -1), (1, 0.5), (1, "a")])
 def test_bad_keys_are_refused(key: int) -> None:
-    with pytest.raises(BadSetting, match=r"^key is .*; accepted: an integer of at least 0"):
+    with pytest.raises(SettingError, match=r"^key is .*; accepted: an integer of at least 0"):
         get_task("sort").sample(key, 2, 2)
 
 
@@ -207,14 +207,14 @@ def test_bad_keys_are_refused(key: int) -> None:
 @pytest.mark.usefixtures("unchecked")
 def test_bad_problems_are_refused(task: AbstractTask) -> None:
     short, long = task.sample(0, 1, 3).problems + task.sample(0, 1, 4).problems
-    with pytest.raises(BadSetting, match=r"^length of the problems is \[3, 4\]"):
+    with pytest.raises(SettingError, match=r"^length of the problems is \[3, 4\]"):
         task.batch_of([short, long])
     nothing: list[Any] = [[], "TF", None]
     for problems in nothing:
-        with pytest.raises(BadSetting, match=r"^problems is "):
+        with pytest.raises(SettingError, match=r"^problems is "):
             task.batch_of(problems)
     for problem in ((), "", None, 3, (0, 9), ((2, 1),), ((), 1), ((1, 1), 7), "T&F", "T∧"):
-        with pytest.raises(BadSetting, match=r"^(problem|data|query) is "):
+        with pytest.raises(SettingError, match=r"^(problem|data|query) is "):
             task.batch_of([problem])
 
 
@@ -223,13 +223,13 @@ def test_bad_outputs_are_refused(task: AbstractTask) -> None:
     batch = task.sample(0, 2, 3)
     steps, _, size = batch.targets.shape
     for shape in ((steps, size), (steps + 1, 2, size), (steps, 2, size + 1)):
-        with pytest.raises(BadSetting, match=r"^shape of outputs is \("):
+        with pytest.raises(SettingError, match=r"^shape of outputs is \("):
             task.decode(np.zeros(shape), 3)
-        with pytest.raises(BadSetting, match=r"^shape of outputs is \("):
+        with pytest.raises(SettingError, match=r"^shape of outputs is \("):
             task.score(batch, np.zeros(shape))
-    with pytest.raises(BadSetting, match=r"^shape of outputs is "):
+    with pytest.raises(SettingError, match=r"^shape of outputs is "):
         task.score(batch, np.zeros((steps, 3, size)))
-    with pytest.raises(BadSetting, match=r"^type of outputs is 'complex128'"):
+    with pytest.raises(SettingError, match=r"^type of outputs is 'complex128'"):
         task.score(batch, np.zeros((steps, 2, size), np.complex128))
 
 

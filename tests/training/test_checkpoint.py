@@ -8,12 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from constrained_dnc.errors import RunProblem
+from constrained_dnc.choices import RULES
+from constrained_dnc.errors import RunError
 from constrained_dnc.files import read_tensors, write_tensors
 from constrained_dnc.training.checkpoint import Checkpoints, Progress
 from constrained_dnc.training.disk import CHECKPOINTS
 from constrained_dnc.training.selection import new_selections
-from constrained_dnc.words import RULES
 from tiny_runs import tiny_config
 
 CONFIG = tiny_config()
@@ -96,7 +96,7 @@ def test_a_longer_run_has_the_checkpoints_it_would_have_had(tmp_path):
 
 def test_a_checkpoint_of_other_threads_is_refused(tmp_path):
     saved(tmp_path, 1)
-    with pytest.raises(RunProblem, match=r"different: threads \(3 and 2\)"):
+    with pytest.raises(RunError, match=r"different: threads \(3 and 2\)"):
         load(tmp_path, threads=3)
 
 
@@ -131,7 +131,7 @@ def test_strange_values_in_a_checkpoint_are_one_sentence(tmp_path, change):
     saved(tmp_path, 1)
     tensors, about = read_tensors(tmp_path / CHECKPOINTS[0])
     write_tensors(tmp_path / CHECKPOINTS[0], tensors, about | change)
-    with pytest.raises(RunProblem, match="checkpoint"):
+    with pytest.raises(RunError, match="checkpoint"):
         load(tmp_path)
 
 
@@ -162,7 +162,7 @@ def test_two_damaged_ones_are_an_error_and_stay(tmp_path, how):
     for name in CHECKPOINTS:
         damage(tmp_path / name, how)
     before = [(tmp_path / name).read_bytes() for name in CHECKPOINTS]
-    with pytest.raises(RunProblem, match=r"nothing was changed.*-a\..*-b\."):
+    with pytest.raises(RunError, match=r"nothing was changed.*-a\..*-b\."):
         load(tmp_path)
     assert [(tmp_path / name).read_bytes() for name in CHECKPOINTS] == before
 
@@ -170,11 +170,11 @@ def test_two_damaged_ones_are_an_error_and_stay(tmp_path, how):
 def test_checkpoint_of_another_config_is_refused_with_the_fields(tmp_path):
     saved(tmp_path, 1)
     other = replace(CONFIG, seed=9, training=replace(CONFIG.training, learning_rate=0.5))
-    with pytest.raises(RunProblem, match=r"seed \(9 and 0\), training.learning_rate \(0.5 and"):
+    with pytest.raises(RunError, match=r"seed \(9 and 0\), training.learning_rate \(0.5 and"):
         load(tmp_path, other)
 
 
 def test_another_kind_of_file_is_no_checkpoint(tmp_path):
     write_tensors(tmp_path / CHECKPOINTS[0], {"parameters/w": np.ones(3)}, {"iteration": 7})
-    with pytest.raises(RunProblem, match="is not a checkpoint"):
+    with pytest.raises(RunError, match="is not a checkpoint"):
         load(tmp_path)

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from constrained_dnc.errors import RunProblem
+from constrained_dnc.errors import RunError
 from constrained_dnc.files import read_tensors
 from constrained_dnc.training import metrics
 from constrained_dnc.training.loop import train
@@ -24,7 +24,7 @@ from watched_runs import CONFIG, PowerCut, Watcher, cut_power
 
 
 def full_disk_is_an_error_and_the_run_resumes(folder, fill, free, finished):
-    with pytest.raises(RunProblem, match="cannot be written"):
+    with pytest.raises(RunError, match="cannot be written"):
         train(CONFIG, folder, threads=1, observer=Watcher(15, fill))
     assert newest_checkpoint(folder)[1]["iteration"] >= 10
     free()
@@ -164,7 +164,7 @@ def test_a_changed_config_is_refused_with_its_field(finished, tmp_path, change, 
     stored = json.loads(path.read_text())
     change(stored)
     path.write_text(json.dumps(stored))
-    with pytest.raises(RunProblem, match=f"config.json was changed after the run began: {said}"):
+    with pytest.raises(RunError, match=f"config.json was changed after the run began: {said}"):
         load_run(path.parent)
 
 
@@ -177,7 +177,7 @@ def test_a_config_without_a_checksum_is_read_and_its_threads_are_checked_on_resu
     path.write_text(json.dumps(stored))
     assert load_run(path.parent).config == CONFIG
     path.write_text(json.dumps(stored | {"threads": 2}))
-    with pytest.raises(RunProblem, match=r"threads \(2 and 1\)"):
+    with pytest.raises(RunError, match=r"threads \(2 and 1\)"):
         train(CONFIG, path.parent)
 
 
@@ -201,7 +201,7 @@ def test_counts_come_from_the_checkpoint(finished, tmp_path):
     (folder / "status.json").write_text(json.dumps(status | {"skipped_updates": 7}))
     assert load_run(folder).checked_status().skipped_updates == 0
     max(folder.glob("checkpoint-*"), key=lambda path: read_tensors(path)[1]["iteration"]).unlink()
-    with pytest.raises(RunProblem, match=r"of iteration 40, the newest .* of iteration 30"):
+    with pytest.raises(RunError, match=r"of iteration 40, the newest .* of iteration 30"):
         load_run(folder).checked_status()
     train(CONFIG, folder)
     assert fingerprint(folder) == fingerprint(finished[0].folder)
@@ -221,6 +221,6 @@ def test_two_damaged_checkpoints_are_an_error_and_nothing_changes(tmp_path):
         }
 
     before = contents()
-    with pytest.raises(RunProblem, match="nothing was changed"):
+    with pytest.raises(RunError, match="nothing was changed"):
         train(CONFIG, tmp_path)
     assert contents() == before

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from constrained_dnc.choices import RULES
 from constrained_dnc.training import disk
-from constrained_dnc.words import RULES
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "runs.md"
 

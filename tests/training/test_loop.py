@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 
 from constrained_dnc.approaches import get_approach
-from constrained_dnc.errors import BadSetting, RunProblem
+from constrained_dnc.choices import RULES
+from constrained_dnc.errors import RunError, SettingError
 from constrained_dnc.model.backend import PureBackend
 from constrained_dnc.tasks.registry import get_task
 from constrained_dnc.training import opening
 from constrained_dnc.training.loop import train
 from constrained_dnc.training.run import load_model, load_run
 from constrained_dnc.training.streams import draw
-from constrained_dnc.words import RULES
 from tiny_runs import fingerprint, newest_checkpoint, tiny_config
 from watched_runs import CONFIG, PowerCut, Watcher, cut_power
 
@@ -227,7 +227,7 @@ def test_second_process_is_refused_at_once(tmp_path):
     problems = []
 
     def second():
-        with pytest.raises(RunProblem, match="in use by process") as raised:
+        with pytest.raises(RunError, match="in use by process") as raised:
             train(CONFIG, tmp_path / "run")
         problems.append(raised.value)
 
@@ -266,7 +266,7 @@ def test_another_config_backend_or_thread_count_is_refused(finished, changes, se
     if run.backend == "pure" and settings.get("backend") == "pure":
         settings, said = {"backend": "fused"}, "backend is 'fused'"
     before = fingerprint(run.folder)
-    with pytest.raises(BadSetting, match=said):
+    with pytest.raises(SettingError, match=said):
         train(replace(CONFIG, **changes), run.folder, **settings)
     assert fingerprint(run.folder) == before
 
@@ -282,13 +282,13 @@ def test_another_environment_costs_a_warning(finished, monkeypatch):
 
 def test_folder_with_other_things_is_refused(tmp_path):
     (tmp_path / "thesis.tex").write_text("precious")
-    with pytest.raises(BadSetting, match="empty folder"):
+    with pytest.raises(SettingError, match="empty folder"):
         train(CONFIG, tmp_path)
     assert os.listdir(tmp_path) == ["thesis.tex"]
 
 
 def test_no_threads_are_refused(tmp_path):
-    with pytest.raises(BadSetting, match="threads is 0"):
+    with pytest.raises(SettingError, match="threads is 0"):
         train(CONFIG, tmp_path / "run", threads=0)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from constrained_dnc.errors import RunProblem
+from constrained_dnc.errors import RunError
 from constrained_dnc.training.metrics import MetricsFile, mean_entropy, parse_lines
 
 
@@ -83,7 +83,7 @@ def test_only_a_file_of_its_own_is_written_to(tmp_path, kind):
         "pipe": lambda: os.mkfifo(path),
         "folder": path.mkdir,
     }[kind]()
-    with pytest.raises(RunProblem, match=f"{path} cannot be written: "):
+    with pytest.raises(RunError, match=f"{path} cannot be written: "):
         MetricsFile(path, 0, None, pytest.fail)
     assert other.read_text() == "precious"
 

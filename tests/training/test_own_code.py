@@ -13,8 +13,8 @@ import pytest
 
 from constrained_dnc import plugins
 from constrained_dnc.cli import main
-from constrained_dnc.config import Config, located, make_config
-from constrained_dnc.errors import BadSetting, RunProblem
+from constrained_dnc.config import Config, make_config, with_absolute_paths
+from constrained_dnc.errors import RunError, SettingError
 from constrained_dnc.evaluation.lengths import evaluate, predict
 from constrained_dnc.files import read_json
 from constrained_dnc.training.loop import train
@@ -62,7 +62,7 @@ SENTENCE = r"names code, .*t\.py:T: it is run only if you trust it"
 
 def test_nothing_loaded_runs_code(folder, trained):
     for read in (load_run, evaluate, replay, lambda run: predict(run, "1 2")):
-        with pytest.raises(RunProblem, match=SENTENCE):
+        with pytest.raises(RunError, match=SENTENCE):
             read(folder)
     assert not (trained / "executed").exists()
 
@@ -107,7 +107,7 @@ def test_a_stored_config_cannot_name_code_by_itself(folder, trained, change, mon
     del stored["checksum"]
     (folder / "config.json").write_text(json.dumps(stored))
     modules = set(sys.modules)
-    with pytest.raises(RunProblem, match="names code"):
+    with pytest.raises(RunError, match="names code"):
         load_run(folder)
     assert not (trained / "executed").exists()
     assert not {"this", "antigravity"} & (sys.modules.keys() - modules)
@@ -130,7 +130,7 @@ def test_an_own_run_keeps_where_its_code_is_and_what_it_was(folder, trained):
 def test_built_in_ones_keep_their_names_and_files(tmp_path):
     """Also those that were stored before there was code of your own to keep."""
     config = make_config("sort", "compr+reg", seed=3)
-    assert located(config) == config
+    assert with_absolute_paths(config) == config
     assert config.run_id == "182319a75a0bed87"
     train(tiny_config(iterations=2), tmp_path, threads=1)
     assert "sources" not in read_json(tmp_path / "config.json")
@@ -172,7 +172,7 @@ def test_a_carried_text_needs_no_file(tmp_path, monkeypatch):
     for mark in ("one", "two"):
         plugins.carry({str(path): f"class T:\n    mark = {mark!r}\n".encode()})
         assert plugins.load_class("task", name, object).mark == mark
-    with pytest.raises(BadSetting, match="a file that exists"):
+    with pytest.raises(SettingError, match="a file that exists"):
         plugins.sources("task", [str(path.with_name("u.py")) + ":T"])
     assert plugins.sources("task", [name, "package.module:T"]).keys() == {str(path)}
 

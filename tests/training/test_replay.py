@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from constrained_dnc.approaches import Approach
-from constrained_dnc.errors import BadSetting, RunProblem
+from constrained_dnc.errors import RunError, SettingError
 from constrained_dnc.files import read_tensors, write_tensors
 from constrained_dnc.training.disk import kept_file, kept_iterations
 from constrained_dnc.training.guard import keep_skipped_update
@@ -67,10 +67,10 @@ def test_an_update_of_another_run_is_not_replayed(tmp_path, change, sentence):
     path = kept_file(run.folder, 3)
     tensors, about = read_tensors(path)
     write_tensors(path, tensors, about | change)
-    with pytest.raises(RunProblem, match=f"{path} {sentence}"):
+    with pytest.raises(RunError, match=f"{path} {sentence}"):
         replay(run)
     write_tensors(path, {"a": np.ones(1)}, about)
-    with pytest.raises(RunProblem, match=f"{path} has the parameters of another model"):
+    with pytest.raises(RunError, match=f"{path} has the parameters of another model"):
         replay(run)
 
 
@@ -160,9 +160,9 @@ def test_what_cannot_be_repeated_is_said(tmp_path):
 
 def test_only_kept_iterations_can_be_replayed(tmp_path):
     run = kept_run(tmp_path / "run", tiny_config(), iteration=3)
-    with pytest.raises(BadSetting, match="iteration is 4; accepted: one of 3"):
+    with pytest.raises(SettingError, match="iteration is 4; accepted: one of 3"):
         replay(run, 4)
     (tmp_path / "none").mkdir()
     write_config(tmp_path / "none", tiny_config(), "fused", 1)
-    with pytest.raises(BadSetting, match="no update was skipped"):
+    with pytest.raises(SettingError, match="no update was skipped"):
         replay(tmp_path / "none")

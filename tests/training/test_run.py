@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from constrained_dnc.errors import BadSetting, RunProblem
+from constrained_dnc.errors import RunError, SettingError
 from constrained_dnc.evaluation.lengths import predict
 from constrained_dnc.explorer.models import open_model
 from constrained_dnc.files import read_tensors, write_json, write_tensors
@@ -40,11 +40,11 @@ def test_config_backend_and_threads_come_back(folder):
 
 def test_what_is_missing_is_said(folder):
     run = load_run(folder)
-    with pytest.raises(RunProblem, match=r"status\.json"):
+    with pytest.raises(RunError, match=r"status\.json"):
         run.status  # noqa: B018
-    with pytest.raises(RunProblem, match="no selected parameters yet"):
+    with pytest.raises(RunError, match="no selected parameters yet"):
         run.model  # noqa: B018
-    with pytest.raises(BadSetting, match="a run directory"):
+    with pytest.raises(SettingError, match="a run directory"):
         load_run(folder / "nowhere")
 
 
@@ -52,10 +52,10 @@ def test_damaged_config_is_refused(folder):
     stored = json.loads((folder / "config.json").read_text())
     del stored["backend"]
     (folder / "config.json").write_text(json.dumps(stored))
-    with pytest.raises(RunProblem, match="'backend' is missing"):
+    with pytest.raises(RunError, match="'backend' is missing"):
         load_run(folder)
     (folder / "config.json").write_text("{")
-    with pytest.raises(RunProblem, match="cannot be read"):
+    with pytest.raises(RunError, match="cannot be read"):
         load_run(folder)
 
 
@@ -82,7 +82,7 @@ def test_a_loaded_model_has_the_slots_of_its_training(folder):
 def test_parameters_of_another_model_are_refused_with_their_file(folder):
     parameters = eqx.filter(initial_model(tiny_config(approach="reg")), eqx.is_inexact_array)
     write_selected(folder, tiny_config().run_id, "unseen", {"others": parameters}, 3, 0.5)
-    with pytest.raises(RunProblem, match=r"selected\.safetensors .*another model.*is missing"):
+    with pytest.raises(RunError, match=r"selected\.safetensors .*another model.*is missing"):
         load_run(folder).model  # noqa: B018
 
 
@@ -95,7 +95,7 @@ def store_selected(folder, config, rule="unseen"):
 def refused(folder, sentence):
     """By all that read selected parameters, in one sentence."""
     for read in (lambda: load_run(folder).model, lambda: open_model(str(folder))):
-        with pytest.raises(RunProblem, match=sentence):
+        with pytest.raises(RunError, match=sentence):
             read()
 
 
@@ -139,7 +139,7 @@ def test_a_checkpoint_of_another_run_vouches_for_nothing(folder):
     assert load_run(folder).checked_status().skipped_updates == 2
     store_checkpoint(folder, tiny_config(seed=1), skipped_updates=7)
     for read in (lambda: load_run(folder).checked_status(), lambda: load_run(folder).metrics):
-        with pytest.raises(RunProblem, match=r"another config; different: seed \(0 and 1\)$"):
+        with pytest.raises(RunError, match=r"another config; different: seed \(0 and 1\)$"):
             read()
 
 
@@ -154,7 +154,7 @@ def test_the_status_of_another_run_is_refused(folder):
         write_json(path, {"run_id": run_id, **STATUS})
         if run_id == tiny_config().run_id:
             assert asdict(load_run(folder).status) == STATUS
-    with pytest.raises(RunProblem, match=rf"{path} is of another run: '{run_id}'"):
+    with pytest.raises(RunError, match=rf"{path} is of another run: '{run_id}'"):
         _ = load_run(folder).status
 
 
@@ -170,7 +170,7 @@ def test_a_status_that_does_not_fit_is_one_sentence(folder, name, value):
     if type(value) is type(STATUS.get(name)) and value in ("x", {}):
         return  # nothing is wrong with it
     said = f"{name} is " if value != math.inf else "Infinity"
-    with pytest.raises(RunProblem, match=f"status.json cannot be read: {said}.*$"):
+    with pytest.raises(RunError, match=f"status.json cannot be read: {said}.*$"):
         _ = load_run(folder).status
 
 
@@ -184,7 +184,7 @@ def test_a_damaged_status_is_one_sentence(folder, place, byte, cut):
     (folder / "status.json").write_bytes(content)
     try:
         _ = load_run(folder).status
-    except RunProblem as error:
+    except RunError as error:
         sentence = str(error)
     else:
         return  # a damage that changes no meaning
@@ -195,5 +195,5 @@ def test_a_damaged_status_is_one_sentence(folder, place, byte, cut):
 @pytest.mark.parametrize("name", STATUS)
 def test_a_missing_field_of_the_status_is_named(folder, name):
     write_json(folder / "status.json", {key: STATUS[key] for key in STATUS if key != name})
-    with pytest.raises(RunProblem, match=f"{name} is missing"):
+    with pytest.raises(RunError, match=f"{name} is missing"):
         _ = load_run(folder).status

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from constrained_dnc.training.selection import CalmSelection, Selection
+from constrained_dnc.training.selection import Selection, SpikeFilteredSelection
 
 LOSSES = st.lists(
     st.one_of(st.floats(0, 10), st.sampled_from([1.0, 2.0, math.inf, math.nan])), max_size=30
@@ -83,7 +83,7 @@ def calm_ones(measured, window):
 
 @given(MEASURED, st.integers(1, 8))
 def test_selects_the_first_highest_mean_of_calm_scores(measured, window):
-    selection = CalmSelection(window)
+    selection = SpikeFilteredSelection(window)
     for iteration, entry in enumerate(measured, 1):
         selection.add(iteration, *entry)
     calm = calm_ones(measured, window)
@@ -94,11 +94,11 @@ def test_selects_the_first_highest_mean_of_calm_scores(measured, window):
 
 @given(MEASURED, st.integers(1, 8), st.integers(0, 30))
 def test_calm_selection_resumes_from_json(measured, window, cut):
-    straight, resumed = CalmSelection(window), CalmSelection(window)
+    straight, resumed = SpikeFilteredSelection(window), SpikeFilteredSelection(window)
     for iteration, entry in enumerate(measured, 1):
         if iteration == cut:
             text = json.dumps(resumed.to_values(), allow_nan=False)
-            resumed = CalmSelection.from_values(json.loads(text), window)
+            resumed = SpikeFilteredSelection.from_values(json.loads(text), window)
         assert straight.add(iteration, *entry) == resumed.add(iteration, *entry)
         assert straight.mean == resumed.mean
     assert straight.to_values() == resumed.to_values()
@@ -116,7 +116,7 @@ def test_a_recorded_training_with_spikes():
             for name in ("iteration", "unseen_loss", "seen_loss", "unseen_score")
         )
     window = 500
-    by_loss, by_score = Selection(window), CalmSelection(window)
+    by_loss, by_score = Selection(window), SpikeFilteredSelection(window)
     selected_by_loss, selected_by_score, spikes = [], [], []
     for place, iteration in enumerate(iterations):
         if seen[place] > 3 * np.median(seen[max(0, place + 1 - window) : place + 1]):

@@ -65,7 +65,7 @@ import os, signal, sys, time
 from contextlib import nullcontext
 from constrained_dnc.training.stopping import *
 code = 9
-with interrupts_end_at_once():
+with exit_on_sigint():
     time.sleep(0.1)  # until the thread waits
     sys.setswitchinterval({60 if late else 0.005})
     try:
@@ -98,8 +98,8 @@ def test_an_interrupt_counts_also_where_a_shell_ignores_it():
 def test_a_hidden_cursor_comes_back_on_the_terminal_of_the_errors():
     program = """
 import os, signal
-from constrained_dnc.training.stopping import interrupts_end_at_once
-with interrupts_end_at_once():
+from constrained_dnc.training.stopping import exit_on_sigint
+with exit_on_sigint():
     os.kill(os.getpid(), signal.SIGINT)
 """
     ours, theirs = pty.openpty()
@@ -116,8 +116,8 @@ with interrupts_end_at_once():
 def test_an_interrupt_ends_compiled_code_too(errors):
     program = """
 import hashlib
-from constrained_dnc.training.stopping import interrupts_end_at_once
-with interrupts_end_at_once():
+from constrained_dnc.training.stopping import exit_on_sigint
+with exit_on_sigint():
     print("begun", flush=True)
     hashlib.pbkdf2_hmac("sha256", b"", b"", 2**31 - 1)  # most of an hour
 """

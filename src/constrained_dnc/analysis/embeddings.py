@@ -19,7 +19,7 @@ from jaxtyping import Float, Float32
 from constrained_dnc import published
 from constrained_dnc.analysis.state_space import embed, split_phases
 from constrained_dnc.cores import available_cores
-from constrained_dnc.errors import RunProblem
+from constrained_dnc.errors import RunError
 from constrained_dnc.files import make_folder
 from constrained_dnc.storage import read_array, write_array
 from constrained_dnc.study import Study
@@ -41,7 +41,7 @@ def embedding(study: Study, run_id: str, phase: str) -> Float32[np.ndarray, "tim
         return None
     path = stored_at(study, states)
     if path.exists():
-        with suppress(RunProblem):  # a damaged one is made again
+        with suppress(RunError):  # a damaged one is made again
             stored = read_array(path)
             if stored.dtype == np.float32 and stored.shape == (*states.shape[:2], 2):
                 return stored

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import constrained_dnc
 from constrained_dnc.cli.telling import tell
-from constrained_dnc.errors import BadSetting, RunProblem, did_you_mean, first_line
-from constrained_dnc.training.stopping import interrupts_end_at_once
+from constrained_dnc.errors import RunError, SettingError, did_you_mean, first_line
+from constrained_dnc.training.stopping import exit_on_sigint
 
 COMMANDS = {  # name: (module, what it does)
     "tasks": ("library", "list the tasks"),
@@ -57,12 +57,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # where its encoding lacks a character
     try:
-        with interrupts_end_at_once():
+        with exit_on_sigint():
             code = _run(*arguments)
             sys.stdout.flush()
-    except BadSetting as error:
+    except SettingError as error:
         code = _tell(error, 2)
-    except RunProblem as error:
+    except RunError as error:
         code = _tell(error, 1)
     except KeyboardInterrupt:
         code = 130
@@ -103,7 +103,7 @@ def _require_address_space() -> None:
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if limit != resource.RLIM_INFINITY and limit < LEAST_ADDRESS_SPACE:
         accepted = f"at least {LEAST_ADDRESS_SPACE // 10**6}, or unlimited"
-        raise BadSetting("the address space (ulimit -v) in MB", limit // 10**6, accepted)
+        raise SettingError("the address space (ulimit -v) in MB", limit // 10**6, accepted)
 
 
 def _drop_output() -> None:
@@ -128,7 +128,7 @@ def _run(name: str = "help", *arguments: str) -> int:
         return 0
     if name not in COMMANDS:
         accepted = f"one of {', '.join(COMMANDS)}{did_you_mean(name, COMMANDS)}"
-        raise BadSetting("command", name, accepted)
+        raise SettingError("command", name, accepted)
     _require_address_space()
     module = importlib.import_module(f"constrained_dnc.cli.{COMMANDS[name][0]}")
     code: int = getattr(module, name)(list(arguments))

@@ -10,7 +10,7 @@ from typing import Any
 
 from constrained_dnc.cli.parsing import parse
 from constrained_dnc.cli.telling import tell
-from constrained_dnc.errors import BadSetting, require_integer
+from constrained_dnc.errors import SettingError, require_integer
 from constrained_dnc.files import write_atomically
 
 
@@ -37,7 +37,7 @@ def bench(arguments: list[str]) -> int:
     asked = parse(_Bench, arguments, "cdnc bench", bench.__doc__)
     require_integer("repeats", asked.repeats, 1)
     if asked.plot is not None and asked.plot.suffix != ".png":
-        raise BadSetting("plot", str(asked.plot), "a file whose name ends in .png")
+        raise SettingError("plot", str(asked.plot), "a file whose name ends in .png")
     if asked.against is not None:
         return _bench_against(asked, asked.against)
     from constrained_dnc.bench import measure  # noqa: PLC0415 - slow to import
@@ -55,7 +55,7 @@ def _say(line: str) -> None:
 
 def _bench_against(asked: _Bench, name: str) -> int:
     if asked.plot is not None:
-        raise BadSetting("plot", str(asked.plot), "nothing when another implementation is timed")
+        raise SettingError("plot", str(asked.plot), "nothing when another implementation is timed")
     from constrained_dnc.peers import measure_against  # noqa: PLC0415 - slow to import
 
     result = measure_against(name, asked.repeats, _say)

@@ -12,7 +12,7 @@ import tyro
 from constrained_dnc.approaches import APPROACHES
 from constrained_dnc.cli.parsing import Nothing, options_of
 from constrained_dnc.config import PRESETS
-from constrained_dnc.errors import BadSetting, one_of
+from constrained_dnc.errors import SettingError, one_of
 from constrained_dnc.tasks.registry import task_names
 
 SHELLS = ("bash", "fish", "zsh")
@@ -46,7 +46,7 @@ complete -o bashdefault -o default -F _cdnc cdnc
 def completion_script(shell: str, commands: dict[str, tuple[str, str]]) -> str:
     """What a shell has to read to complete `cdnc`, from the options of every command."""
     if shell not in SHELLS:
-        raise BadSetting("--print-completion", shell, one_of(SHELLS))
+        raise SettingError("--print-completion", shell, one_of(SHELLS))
     kinds: list[Any] = []
     for name, (module, summary) in commands.items():
         home = importlib.import_module(f"constrained_dnc.cli.{module}")

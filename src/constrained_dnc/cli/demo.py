@@ -9,7 +9,7 @@ from typing import Any
 
 from constrained_dnc.cli.parsing import parse
 from constrained_dnc.config import parse_lengths
-from constrained_dnc.errors import LARGEST_SEED, BadSetting, require_integer
+from constrained_dnc.errors import LARGEST_SEED, SettingError, require_integer
 from constrained_dnc.evaluation.lengths import predict
 from constrained_dnc.published import ITERATIONS
 from constrained_dnc.tasks.task import AbstractTask
@@ -74,7 +74,7 @@ def _drawn(task: AbstractTask, length: int, seed: int) -> Any:
     for entries in (problem, task.solve(problem)):
         if not isinstance(entries, tuple) or any(type(entry) is not int for entry in entries):
             accepted = "one whose problems and results are sequences of digits"
-            raise BadSetting("task", task.name, accepted)
+            raise SettingError("task", task.name, accepted)
     return problem
 
 

@@ -16,7 +16,7 @@ import tyro
 
 from constrained_dnc import published, zoo
 from constrained_dnc.cli.parsing import MEMORY_SIZE, parse
-from constrained_dnc.errors import BadSetting, RunProblem
+from constrained_dnc.errors import RunError, SettingError
 from constrained_dnc.files import write_atomically
 from constrained_dnc.model.config import MemorySize, read_memory_size
 from constrained_dnc.training.compilation import use_compilation_cache
@@ -80,7 +80,7 @@ def sort_out(given: Sequence[str]) -> tuple[list[str], str | None]:
         if not found and place and place == len(given) - 1:
             return names, argument
         if not found:
-            raise BadSetting("run", argument, ACCEPTED)
+            raise SettingError("run", argument, ACCEPTED)
         names += found
     return names, None
 
@@ -91,7 +91,7 @@ def farthest_first() -> list[str]:
     def rank(model: zoo.Pretrained) -> tuple[bool, int]:
         try:
             farthest = model.max_length() or 0
-        except RunProblem:
+        except RunError:
             farthest = 0  # the page says what is wrong with it
         return model.approach not in published.APPROACHES, -farthest
 
@@ -106,9 +106,9 @@ def require_problem(text: str, name: str, trust_code: bool) -> None:
     task = load_run(name, trust_code=trust_code).task
     try:
         task.parse(text)
-    except BadSetting as error:
+    except SettingError as error:
         accepted = f"a problem of {task.name} ({error.args[2]}), or {ACCEPTED}"
-        raise BadSetting("last argument", text, accepted) from error
+        raise SettingError("last argument", text, accepted) from error
     read_problem(task, text)
 
 
@@ -132,11 +132,11 @@ def _write(
     from constrained_dnc.explorer.page import one_file  # noqa: PLC0415
 
     if len(names) > 2:
-        raise BadSetting("run", ", ".join(names), "one or two with --html")
+        raise SettingError("run", ", ".join(names), "one or two with --html")
     models = [open_model(name, trust_code=asked.trust_code) for name in names]
     first = models[0].task
     if any(model.task.name != first.name for model in models):
-        raise BadSetting("run", ", ".join(names), "two runs of one task")
+        raise SettingError("run", ", ".join(names), "two runs of one task")
     if text is None:
         problem = first.sample(0, 1, models[0].first_length).problems[0]
         text = first.format_problem(problem)

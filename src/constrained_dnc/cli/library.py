@@ -18,7 +18,7 @@ from constrained_dnc.approaches import (
 )
 from constrained_dnc.cli.parsing import Nothing, parse
 from constrained_dnc.config import LONGEST_INPUT
-from constrained_dnc.errors import LARGEST_SEED, BadSetting, require_integer
+from constrained_dnc.errors import LARGEST_SEED, SettingError, require_integer
 from constrained_dnc.tasks.registry import get_task, task_names
 from constrained_dnc.tasks.task import AbstractTask, Batch, Spelling, with_number
 
@@ -68,7 +68,7 @@ def show(arguments: list[str]) -> int:
     task = get_task(asked.task)
     require_integer("seed", asked.seed, 0, LARGEST_SEED)
     if asked.text is not None and asked.length is not None:
-        raise BadSetting("length", asked.length, "nothing beside a problem of your own")
+        raise SettingError("length", asked.length, "nothing beside a problem of your own")
     if asked.text is None:
         length = 8 if asked.length is None else asked.length
         require_integer("length", length, 1, LONGEST_INPUT)

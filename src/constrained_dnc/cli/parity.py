@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import tyro
 
 from constrained_dnc.cli.parsing import parse
-from constrained_dnc.errors import RunProblem, first_line
+from constrained_dnc.errors import RunError, first_line
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,6 @@ def parity(arguments: list[str]) -> int:
                 f"of {comparison.scale:.2e}"
             )
     except (MemoryError, jax.errors.JaxRuntimeError) as error:
-        raise RunProblem(f"{asked.file} cannot be compared: {first_line(error)}") from error
+        raise RunError(f"{asked.file} cannot be compared: {first_line(error)}") from error
     print(f"{failed} quantities differ" if failed else "all quantities agree")
     return 1 if failed else 0

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from constrained_dnc.approaches import APPROACHES, Approach
+from constrained_dnc.choices import PAPER_RULE, BackendChoice, SelectionRule
 from constrained_dnc.cli.parsing import MEMORY_SIZE, parse, value_of
 from constrained_dnc.cli.progress import Ticker
 from constrained_dnc.config import (
@@ -22,11 +23,10 @@ from constrained_dnc.config import (
     parse_lengths,
     parse_memory_sizes,
 )
-from constrained_dnc.errors import BadSetting, RunProblem, one_of
+from constrained_dnc.errors import RunError, SettingError, one_of
 from constrained_dnc.model.config import GROWING, ModelConfig, read_memory_size
 from constrained_dnc.plugins import is_import_path
 from constrained_dnc.tasks.registry import get_task
-from constrained_dnc.words import PAPERS_RULE, BackendChoice, Rule
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -71,7 +71,7 @@ def train(arguments: list[str]) -> int:
     """
     if value_of(arguments, "--model.memory-size", "") == GROWING:
         accepted = "a number of slots: a memory can grow only once its model is trained"
-        raise BadSetting("model.memory_size", GROWING, accepted)
+        raise SettingError("model.memory_size", GROWING, accepted)
     preset = value_of(arguments, "--preset", _Train.preset)
     name = value_of(arguments, "--approach", _Train.approach_name)
     base = make_config("sort", _approach_named(name), preset=preset)
@@ -107,7 +107,7 @@ def train(arguments: list[str]) -> int:
     status = run.status
     print(
         f"{status.state} after iteration {status.iteration}: {status.reason}; "
-        f"selected iteration {status.best_iteration[PAPERS_RULE]}, "
+        f"selected iteration {status.best_iteration[PAPER_RULE]}, "
         f"skipped updates {status.skipped_updates}"
     )
     return DIVERGED if status.state == "diverged" else 0
@@ -118,13 +118,13 @@ def _approach_named(word: str) -> Approach:
         return APPROACHES[word]
     if not word.endswith(".py") and not is_import_path(word):
         accepted = f"{one_of(APPROACHES, word)}, or file.py:NAME for one of your own"
-        raise BadSetting("approach", word, accepted)
+        raise SettingError("approach", word, accepted)
     from constrained_dnc.sweep.approaches import find_approaches  # noqa: PLC0415 - slow to import
 
     found = find_approaches([word])
     if len(found) > 1:
         names = ", ".join(approach.name for approach in found)
-        raise BadSetting("approach", word, f"one of those that it stands for: {names}")
+        raise SettingError("approach", word, f"one of those that it stands for: {names}")
     return found[0]
 
 
@@ -134,7 +134,7 @@ def _has_ended(config: Config, folder: Path) -> bool:
 
     try:
         status = open_run(folder).status
-    except (BadSetting, RunProblem):
+    except (SettingError, RunError):
         return False
     return status.state in ENDED and status.iterations >= config.training.iterations
 
@@ -150,7 +150,7 @@ class _Evaluate:
     the lengths for extended memory."""
     batches: int | None = None
     """Batches of every length; by default those of the run's config."""
-    selection: Rule | None = None
+    selection: SelectionRule | None = None
     """Parameters selected by the loss on unseen (default) or seen lengths, or by the score (default
     for a pretrained model)."""
     backend: BackendChoice = "auto"
@@ -272,7 +272,7 @@ class _Predict:
     """Problems, such as "3 1 4 1 0"; without any, the lines of standard input."""
     memory_size: Annotated[str | None, MEMORY_SIZE] = None
     """Slots of the memory, by default those of training; or growing, with the input."""
-    selection: Rule | None = None
+    selection: SelectionRule | None = None
     """Parameters selected by the loss on unseen (default) or seen lengths, or by the score (default
     for a pretrained model)."""
     backend: BackendChoice = "auto"
@@ -289,7 +289,7 @@ def predict(arguments: list[str]) -> int:
     memory_size = None if asked.memory_size is None else read_memory_size(asked.memory_size)
     texts = [text for text in asked.texts or _lines() if text.strip()]
     if not texts:
-        raise BadSetting("problem", "", "text, or lines on standard input, such as '3 1 4 1 0'")
+        raise SettingError("problem", "", "text, or lines on standard input, such as '3 1 4 1 0'")
     from constrained_dnc.evaluation.lengths import predict as predict_all  # noqa: PLC0415 - slow
     from constrained_dnc.training.compilation import use_compilation_cache  # noqa: PLC0415
     from constrained_dnc.training.run import load_run  # noqa: PLC0415
@@ -329,7 +329,7 @@ def _lines() -> list[str]:
     try:
         return sys.stdin.read().splitlines()
     except UnicodeDecodeError as error:
-        raise BadSetting("standard input", error.object[:20], "text in UTF-8") from error
+        raise SettingError("standard input", error.object[:20], "text in UTF-8") from error
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from constrained_dnc.config import (
     TrainingConfig,
     make_config,
 )
-from constrained_dnc.errors import BadSetting, printable, require_integer
+from constrained_dnc.errors import SettingError, printable, require_integer
 from constrained_dnc.model.config import ModelConfig
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def reproduce(arguments: list[str]) -> int:
     asked = parse(_Reproduce, arguments, "cdnc reproduce", reproduce.__doc__, default)
     for option, given in (("--tasks", asked.tasks), ("--approaches", asked.approaches)):
         if option in arguments and not given:
-            raise BadSetting(option, "", "at least one name; without the option, the preset's")
+            raise SettingError(option, "", "at least one name; without the option, the preset's")
     if asked.workers is not None:
         require_integer("workers", asked.workers, 1)
     from constrained_dnc.cli.watching import SweepWatcher  # noqa: PLC0415 - slow to import
@@ -223,7 +223,7 @@ def results(arguments: list[str]) -> int:
             screen().print(_as_table(answer))
     except (pa.ArrowException, ValueError, OverflowError) as error:
         kind = "a query whose columns can be printed, cast to VARCHAR for instance"
-        raise BadSetting("sql", sql, f"{kind} ({error})") from error
+        raise SettingError("sql", sql, f"{kind} ({error})") from error
     return 0
 
 

@@ -18,7 +18,7 @@ from rich.text import Text
 from constrained_dnc.cli.progress import screen
 from constrained_dnc.cli.speed import RunningClock, Speed
 from constrained_dnc.config import Config
-from constrained_dnc.errors import RunProblem, printable
+from constrained_dnc.errors import RunError, printable
 from constrained_dnc.study.disk import run_folder
 from constrained_dnc.sweep.plan import MAX_ATTEMPTS, Plan
 from constrained_dnc.tasks.registry import get_task
@@ -121,7 +121,7 @@ class SweepWatcher:
             return None
         file = about.st_ino, about.st_mtime_ns
         if self.read.get(config.run_id, ((), None))[0] != file:
-            with suppress(RunProblem):  # damaged: the run itself will say so
+            with suppress(RunError):  # damaged: the run itself will say so
                 iteration = read_status(folder).iteration
             self.read[config.run_id] = file, iteration
         return self.read[config.run_id][1]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from constrained_dnc.choices import EXTENSION, MEMORIES, RULES, memory_names
 from constrained_dnc.cli.parsing import Nothing, parse
-from constrained_dnc.words import EXTENSION, MEMORIES, RULES, memory_names
 from constrained_dnc.zoo import RULE, Pretrained, pretrained
 
 

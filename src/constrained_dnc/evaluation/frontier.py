@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Float
 
+from constrained_dnc.choices import EXTENSION
 from constrained_dnc.config import parse_lengths
 from constrained_dnc.evaluation.lengths import Planned, evaluate
 from constrained_dnc.evaluation.memories import size_in
@@ -20,7 +21,6 @@ from constrained_dnc.published import MASTERED, THRESHOLD
 from constrained_dnc.storage import write_table
 from constrained_dnc.training.disk import FRONTIER, FRONTIER_PICTURE
 from constrained_dnc.training.run import Run
-from constrained_dnc.words import EXTENSION
 
 mpl.use("Agg")
 from matplotlib.figure import Figure

@@ -11,9 +11,10 @@ from typing import Any, SupportsIndex
 import numpy as np
 import pyarrow as pa
 
+from constrained_dnc.choices import BackendChoice, SelectionRule
 from constrained_dnc.config import parse_lengths
 from constrained_dnc.cores import MAX_THREADS
-from constrained_dnc.errors import BadSetting, RunProblem, require_integer
+from constrained_dnc.errors import RunError, SettingError, require_integer
 from constrained_dnc.evaluation.memories import memory_for, size_in, source_of
 from constrained_dnc.evaluation.scores import MeanScores, mean_scores
 from constrained_dnc.files import make_folder
@@ -28,7 +29,6 @@ from constrained_dnc.tasks.task import AbstractTask, Answer, Problem
 from constrained_dnc.training.disk import evaluation_file
 from constrained_dnc.training.run import Run, Selected, Status, backend_for, load_run
 from constrained_dnc.training.streams import evaluation_batch
-from constrained_dnc.words import BackendChoice, Rule
 
 LOWEST_SCORE = 0.5
 """Below it, a growing memory is not measured at longer inputs than that."""
@@ -51,7 +51,7 @@ def evaluate(
     lengths: Iterable[SupportsIndex] | None = None,
     memory_sizes: Iterable[SupportsIndex | str] | None = None,
     batches: int | None = None,
-    selection: Rule | None = None,
+    selection: SelectionRule | None = None,
     backend: BackendChoice = "auto",
     threads: int | None = None,
     progress: Callable[[float, float, Planned], None] | None = None,
@@ -99,7 +99,7 @@ def predict(
     problem: Any,
     *,
     memory_size: MemorySize | None = None,
-    selection: Rule | None = None,
+    selection: SelectionRule | None = None,
     backend: BackendChoice = "auto",
 ) -> Answer:
     """The answer of a run's model to a problem, or the list of its answers to several.
@@ -167,11 +167,11 @@ def make_plan(
             require_integer("length", length, 1)
             if len(plan) == MOST_ROWS:
                 accepted = f"at most {MOST_ROWS} pairs of them"
-                raise BadSetting("lengths and memory sizes", "more", accepted)
+                raise SettingError("lengths and memory sizes", "more", accepted)
             plan.append(Planned(int(length), memory_size, batches or default_batches))
     if len(set(plan)) < len(plan):
         given = {"lengths": lengths, "memory_sizes": memory_sizes}
-        raise BadSetting("what to evaluate", given, "every length and every memory size once")
+        raise SettingError("what to evaluate", given, "every length and every memory size once")
     return plan
 
 
@@ -184,7 +184,7 @@ def _listed(setting: str, given: Any) -> list[Any] | None:
     except TypeError:
         values = []
     if not values or isinstance(given, str):
-        raise BadSetting(setting, given, "a list of at least one, or None")
+        raise SettingError(setting, given, "a list of at least one, or None")
     return values
 
 
@@ -212,7 +212,7 @@ def _row(
     run: Run,
     status: Status,
     selected: Selected,
-    selection: Rule,
+    selection: SelectionRule,
     planned: Planned,
     scores: MeanScores,
 ) -> dict[str, Any]:
@@ -239,7 +239,7 @@ def _row(
     }
 
 
-def store_scores(run: Run, table: pa.Table, selection: Rule) -> None:
+def store_scores(run: Run, table: pa.Table, selection: SelectionRule) -> None:
     """One file per memory size, so that a second evaluation replaces the first."""
     make_folder(run.products)
     sizes = [*map(size_in, table.select(["memory", "memory_size"]).to_pylist())]
@@ -249,12 +249,12 @@ def store_scores(run: Run, table: pa.Table, selection: Rule) -> None:
 
 
 def evaluated(
-    run: Run, memory_size: MemorySize, selection: Rule, threads: int | None = None
+    run: Run, memory_size: MemorySize, selection: SelectionRule, threads: int | None = None
 ) -> pa.Table:
     """The stored table if it is whole and of the parameters selected now, else a new one."""
     try:
         table = read_table(evaluation_file(run.folder, selection, memory_size), SCHEMA)
-    except RunProblem:  # there is none, or it is damaged
+    except RunError:  # there is none, or it is damaged
         table = SCHEMA.empty_table()
     trained = run.config.model.memory_size
     about = {

@@ -11,7 +11,8 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from constrained_dnc.errors import RunProblem
+from constrained_dnc.choices import RULES, Memory, extended
+from constrained_dnc.errors import RunError
 from constrained_dnc.files import checksum_of, is_count, read_json, write_json
 from constrained_dnc.model.config import GROWING, MemorySize
 from constrained_dnc.model.dnc import DNC
@@ -21,7 +22,6 @@ from constrained_dnc.tasks.task import Batch
 from constrained_dnc.training.disk import FREE_CAPACITY
 from constrained_dnc.training.run import Run, Selected, require_own
 from constrained_dnc.training.streams import evaluation_batch
-from constrained_dnc.words import RULES, Memory, extended
 
 
 def source_of(memory_size: MemorySize, trained: int) -> str:
@@ -62,7 +62,7 @@ def free_capacity_of(run: Run, selected: Selected) -> float:
     if not run.is_pretrained:
         known[rule] = {"iteration": selected.iteration, "free_capacity": found}
         stored = {"run_id": run.config.run_id, **known}
-        with suppress(RunProblem):  # a run on a read-only disk can be used, too
+        with suppress(RunError):  # a run on a read-only disk can be used, too
             write_json(run.folder / FREE_CAPACITY, {**stored, "checksum": checksum_of(stored)})
     return found
 
@@ -73,7 +73,7 @@ def _known_free_capacities(run: Run) -> dict[str, dict[str, Any]]:
     try:
         stored = read_json(path)
         require_own(path, stored, run.config.run_id)
-    except RunProblem:
+    except RunError:
         return {}
     if stored.get("checksum", checksum_of(stored)) != checksum_of(stored):
         return {}

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from constrained_dnc.analysis.state_space import reduce_states
-from constrained_dnc.errors import BadSetting
+from constrained_dnc.errors import SettingError
 from constrained_dnc.evaluation.memories import memory_for
 from constrained_dnc.explorer.models import LONGEST_DRAWN, Model
 from constrained_dnc.model.backend import padded
@@ -120,7 +120,7 @@ def read_problem(task: AbstractTask, text: str) -> Problem:
     problem = task.parse(text)
     length = task.length_of(problem)
     if length > LONGEST_DRAWN:
-        raise BadSetting("length of the problem", length, f"at most {LONGEST_DRAWN}, to be drawn")
+        raise SettingError("length of the problem", length, f"at most {LONGEST_DRAWN}, to be drawn")
     return problem
 
 

@@ -15,14 +15,14 @@ import plotly.graph_objects as go
 from jaxtyping import Float
 
 from constrained_dnc import published
+from constrained_dnc.choices import PAPER_RULE
 from constrained_dnc.colours import BLUE, GREEN, PHASE_COLOURS, VERMILION
-from constrained_dnc.errors import BadSetting
+from constrained_dnc.errors import SettingError
 from constrained_dnc.explorer import style
 from constrained_dnc.explorer.tape import rows_of
 from constrained_dnc.model.dnc import Internals
 from constrained_dnc.shapes import AnyArray
 from constrained_dnc.tasks.task import AbstractTask, Batch
-from constrained_dnc.words import PAPERS_RULE
 
 Values = Float[np.ndarray, "..."]
 
@@ -281,7 +281,7 @@ def score_figure(
     )
     marked = {"this length": (length, VERMILION)}
     if paper_length:
-        name = f"the paper's maximum, {published.SLOTS} slots, rule {PAPERS_RULE}"
+        name = f"the paper's maximum, {published.SLOTS} slots, rule {PAPER_RULE}"
         marked[name] = (paper_length, GREEN)
     for name, (place, colour) in marked.items():
         figure.add_scatter(
@@ -311,7 +311,7 @@ def _shown(internals: Internals, sample: int, slots: int | None) -> int:
 def _index(setting: str, number: int, count: int) -> int:
     """The place of what is counted from 1."""
     if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= count:
-        raise BadSetting(setting, number, f"an integer from 1 to {count}")
+        raise SettingError(setting, number, f"an integer from 1 to {count}")
     return number - 1
 
 

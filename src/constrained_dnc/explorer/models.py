@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from constrained_dnc import zoo
+from constrained_dnc.choices import PAPER_RULE
 from constrained_dnc.config import Config
 from constrained_dnc.explorer.scores import Curve, pretrained_curves, stored_curves
 from constrained_dnc.files import is_locked
@@ -15,7 +16,6 @@ from constrained_dnc.model.dnc import DNC
 from constrained_dnc.tasks.task import AbstractTask
 from constrained_dnc.training.disk import LOCK, SELECTED, STATUS, evaluation_files
 from constrained_dnc.training.run import Run, Selected, Status, load_run
-from constrained_dnc.words import PAPERS_RULE
 
 LONGEST_DRAWN = 250
 """The longest input whose every step is shown."""
@@ -100,8 +100,8 @@ def version_of(name: str) -> Any:
     if zoo.is_name(name):
         return name
     folder = Path(name)
-    scores = evaluation_files(folder, PAPERS_RULE)
-    files = [folder / SELECTED[PAPERS_RULE], folder / STATUS, *scores]
+    scores = evaluation_files(folder, PAPER_RULE)
+    files = [folder / SELECTED[PAPER_RULE], folder / STATUS, *scores]
     stamps = [(path.name, path.stat().st_mtime_ns) for path in files if path.exists()]
     return is_locked(folder / LOCK), *stamps
 

@@ -9,7 +9,8 @@ from statistics import mean
 from typing import Any
 
 from constrained_dnc import published, zoo
-from constrained_dnc.errors import RunProblem
+from constrained_dnc.choices import PAPER_RULE, SelectionRule, extended
+from constrained_dnc.errors import RunError
 from constrained_dnc.evaluation.memories import memory_sizes, size_in
 from constrained_dnc.files import Fields, is_count, require_fields
 from constrained_dnc.model.config import GROWING, MemorySize
@@ -18,7 +19,6 @@ from constrained_dnc.study.disk import SCHEMA
 from constrained_dnc.training.disk import evaluation_files
 from constrained_dnc.training.observer import logger
 from constrained_dnc.training.run import Run, require_own
-from constrained_dnc.words import PAPERS_RULE, Rule, extended
 
 AVERAGED = range(published.AVERAGE_FROM, published.AVERAGE_UP_TO + 1)
 
@@ -51,7 +51,7 @@ class Curve:
 
 
 def pretrained_curves(
-    name: str, rule: Rule, trained: int, selected: Mapping[Rule, int | None]
+    name: str, rule: SelectionRule, trained: int, selected: Mapping[SelectionRule, int | None]
 ) -> tuple[Curve, ...]:
     """What the zoo tells about its model, and about the paper's rule in the same run.
 
@@ -61,7 +61,7 @@ def pretrained_curves(
     chosen = {**selected, rule: model.about["iteration"]}
     return tuple(
         Curve(each, in_slots(size), scores, chosen.get(each))
-        for each in dict.fromkeys((rule, PAPERS_RULE))
+        for each in dict.fromkeys((rule, PAPER_RULE))
         for memory, size in memory_sizes(trained).items()
         if (scores := dict(sorted(model.scores(memory, each).items())))
     )
@@ -70,7 +70,7 @@ def pretrained_curves(
 def stored_curves(run: Run) -> tuple[Curve, ...]:
     """What `cdnc evaluate` stored by the paper's rule, a curve for each memory."""
     found: dict[str, Curve] = {}
-    for path in evaluation_files(run.folder, PAPERS_RULE):
+    for path in evaluation_files(run.folder, PAPER_RULE):
         for row in _rows(path, run.config.run_id):
             memory = in_slots(size_in(row))
             curve = found.setdefault(memory, Curve(row["selection"], memory, {}, row["iteration"]))
@@ -85,14 +85,14 @@ def _rows(path: Path, run_id: str) -> list[dict[str, Any]]:
         for row in rows:
             require_own(path, row, run_id)
             require_fields(path, row, _FITS)
-    except RunProblem as error:
+    except RunError as error:
         logger.warning("its scores are not shown: %s", error)
         return []
     return rows
 
 
 _FITS: Fields = {  # which values the rows of a curve can have
-    "selection": lambda value: value == PAPERS_RULE,
+    "selection": lambda value: value == PAPER_RULE,
     "iteration": is_count,
     "length": is_count,
     "memory_size": is_count,
@@ -120,7 +120,7 @@ def paper_in_words(task: str, approach: str) -> str:
     average = published.average_scores(False)[key].median
     first, last = published.TRAINING_LENGTHS
     return (
-        f"The paper's {approach} (rule {PAPERS_RULE}, {published.ITERATIONS} iterations on lengths "
+        f"The paper's {approach} (rule {PAPER_RULE}, {published.ITERATIONS} iterations on lengths "
         f"{first} to {last}, medians of {published.TRIALS} trials): maximum length {fixed} with "
         f"{in_slots(published.SLOTS)} ({_average_in_words(average)}), {larger} with "
         f"{in_slots(extended(published.SLOTS))}."
@@ -133,7 +133,7 @@ def in_slots(size: MemorySize) -> str:
 
 
 def _parameters(rule: str, iteration: int | None, iterations: int) -> str:
-    own = " (the paper's)" if rule == PAPERS_RULE else ""
+    own = " (the paper's)" if rule == PAPER_RULE else ""
     which = "" if iteration is None else f", iteration {iteration} of {iterations}"
     return f"Rule {rule}{own}{which}"
 

@@ -14,7 +14,7 @@ import tornado.httpserver
 import tornado.web
 from plotly.offline import get_plotlyjs
 
-from constrained_dnc.errors import BadSetting, RunProblem, one_of
+from constrained_dnc.errors import RunError, SettingError, one_of
 from constrained_dnc.explorer import views
 from constrained_dnc.explorer.attempts import MOST_DRAWN_SLOTS, Attempt, attempt
 from constrained_dnc.explorer.models import LONGEST_DRAWN, Model, open_model, version_of
@@ -53,7 +53,7 @@ class Shelf:
     def model(self, name: str) -> Model:
         """A model of the shelf as it is now."""
         if name not in self.names:
-            raise BadSetting("model", name, one_of(self.names))
+            raise SettingError("model", name, one_of(self.names))
         version = version_of(name)
         with self._lock:
             kept = self._opened.get(name)
@@ -70,7 +70,7 @@ class Shelf:
         for name in self.names:
             try:
                 described.append(views.describe(self.model(name)))
-            except (BadSetting, RunProblem) as error:
+            except (SettingError, RunError) as error:
                 described.append({"name": name, "error": str(error)})
         return described
 
@@ -103,7 +103,7 @@ class Handler(tornado.web.RequestHandler):
         """What `work` finds, in a thread."""
         try:
             return await asyncio.get_running_loop().run_in_executor(self.threads, work)
-        except (BadSetting, RunProblem) as error:
+        except (SettingError, RunError) as error:
             raise Refused(str(error)) from error
 
     async def reply(self, work: Callable[[], Any]) -> None:
@@ -162,7 +162,7 @@ class Draw(Handler):
         task = self.shelf.model(self.get_query_argument("model", "")).task
         length = _integer("length", self.get_query_argument("length", ""))
         if not 1 <= length <= LONGEST_DRAWN:
-            raise BadSetting("length", length, f"an integer from 1 to {LONGEST_DRAWN}")
+            raise SettingError("length", length, f"an integer from 1 to {LONGEST_DRAWN}")
         seed = _integer("seed", self.get_query_argument("seed", "0"))
         return {"problem": task.format_problem(task.sample(seed, 1, length).problems[0])}
 
@@ -225,7 +225,7 @@ def application(shelf: Shelf) -> tornado.web.Application:
 def listen(port: int | None) -> socket.socket:
     """A free port of this machine: the one asked for, or the first free one."""
     if port is not None and not 0 <= port <= 65535:
-        raise BadSetting("port", port, "an integer from 0 (any) to 65535")
+        raise SettingError("port", port, "an integer from 0 (any) to 65535")
     for candidate in [port] if port is not None else range(PORT, PORT + PORTS_TRIED):
         try:
             listening = socket.create_server((HOST, candidate))
@@ -236,8 +236,8 @@ def listen(port: int | None) -> socket.socket:
             listening.setblocking(False)
             return listening
     if port is not None:
-        raise BadSetting("port", port, "a port that is free and open to you")
-    raise RunProblem(
+        raise SettingError("port", port, "a port that is free and open to you")
+    raise RunError(
         f"none of the ports {PORT} to {PORT + PORTS_TRIED - 1} is free; name one: --port"
     )
 
@@ -254,5 +254,5 @@ async def serve(shelf: Shelf, listening: socket.socket) -> None:
 
 def _integer(setting: str, text: str) -> int:
     if not text.isascii() or not text.isdigit() or len(text) > 9:
-        raise BadSetting(setting, text, "an integer")
+        raise SettingError(setting, text, "an integer")
     return int(text)

@@ -12,6 +12,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from constrained_dnc import published
+from constrained_dnc.choices import PAPER_RULE
 from constrained_dnc.explorer import figures, scores
 from constrained_dnc.explorer.attempts import (
     MOST_DRAWN_SLOTS,
@@ -21,7 +22,6 @@ from constrained_dnc.explorer.attempts import (
     state_paths,
 )
 from constrained_dnc.explorer.models import LONGEST_DRAWN, Model
-from constrained_dnc.words import PAPERS_RULE
 
 
 def describe(model: Model) -> dict[str, Any]:
@@ -101,7 +101,7 @@ def drawn(found: Attempt, shown: int) -> dict[str, go.Figure]:
             found.batch.length,
             found.model.training_lengths,
             published.max_lengths(False).get(of),
-            [curve.name for curve in found.model.curves if curve.rule == PAPERS_RULE],
+            [curve.name for curve in found.model.curves if curve.rule == PAPER_RULE],
         )
     return plots
 

@@ -19,14 +19,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from constrained_dnc.approaches import Regularisation
+from constrained_dnc.choices import BACKEND_CHOICES, LOSSES
 from constrained_dnc.cores import available_cores
-from constrained_dnc.errors import BadSetting, RunProblem, one_of, require_integer
+from constrained_dnc.errors import RunError, SettingError, one_of, require_integer
 from constrained_dnc.model import fused
 from constrained_dnc.model.dnc import DNC, Unrolled
 from constrained_dnc.model.growing import Growing
-from constrained_dnc.model.losses import Answered, LossKind, task_loss, total_loss
+from constrained_dnc.model.losses import LossKind, LossTargets, task_loss, total_loss
 from constrained_dnc.shapes import AnyArray, Array, Float
-from constrained_dnc.words import BACKEND_CHOICES, LOSSES
 
 
 class AbstractBackend(abc.ABC):
@@ -41,7 +41,7 @@ class AbstractBackend(abc.ABC):
     def __init__(self, kind: LossKind, regularisation: Regularisation | None, memory_size: int):
         require_integer("memory_size", memory_size, 1)
         if kind not in LOSSES:
-            raise BadSetting("loss", kind, one_of(LOSSES))
+            raise SettingError("loss", kind, one_of(LOSSES))
         self.kind = kind
         self.regularisation = regularisation
         self.memory_size = memory_size
@@ -176,13 +176,13 @@ def choose_backend(
     `threads` is for `fused`; by default it takes all cores this process may use.
     """
     if choice not in BACKEND_CHOICES:
-        raise BadSetting("backend", choice, one_of(BACKEND_CHOICES))
+        raise SettingError("backend", choice, one_of(BACKEND_CHOICES))
     obstacle = _obstacle(model)
     if choice == "pure" or (choice == "auto" and obstacle is not None):
         reason = "as asked for" if choice == "pure" else obstacle
         return PureBackend(kind, regularisation, memory_size, reason or "")
     if obstacle is not None:
-        raise BadSetting("backend", "fused", f"pure, because {obstacle}")
+        raise SettingError("backend", "fused", f"pure, because {obstacle}")
     reason = "as asked for" if choice == "fused" else "a built-in controller on a CPU"
     threads = available_cores() if threads is None else threads
     return FusedBackend(kind, regularisation, memory_size, threads, reason)
@@ -223,7 +223,7 @@ class _Answers(NamedTuple):
     num_steps: Any
 
     @staticmethod
-    def of(batch: Answered) -> _Answers:
+    def of(batch: LossTargets) -> _Answers:
         return _Answers(batch.targets, batch.mask, batch.num_steps)
 
 
@@ -256,7 +256,7 @@ def _grown(model: DNC, inputs: Any, growing: Growing) -> Unrolled:
         unrolled = _pure_forward(model, inputs, growing)
         unrolled.outputs.block_until_ready()
     except eqx.EquinoxRuntimeError as error:
-        raise RunProblem(growing.refusal) from error
+        raise RunError(growing.refusal) from error
     return Unrolled(unrolled.outputs, unrolled.cell_states, None)
 
 

@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 import jax
 
 from constrained_dnc.approaches import Approach
-from constrained_dnc.errors import BadSetting
+from constrained_dnc.errors import SettingError
 from constrained_dnc.model.config import ModelConfig
 from constrained_dnc.model.controllers import AbstractController, FeedForward, Lstm, PeepholeLstm
 from constrained_dnc.model.dnc import DNC
@@ -32,10 +32,10 @@ def build_dnc(
 ) -> DNC:
     """A DNC for `approach` with fresh parameters, as wide as the task `sizes` needs it."""
     if not isinstance(approach, Approach):
-        raise BadSetting("approach", approach, "an Approach, as get_approach(name) returns it")
+        raise SettingError("approach", approach, "an Approach, as get_approach(name) returns it")
     if isinstance(sizes, type) or not isinstance(sizes, HasSizes):
         accepted = "a task, as get_task(name) returns it, or what has an input and an output_size"
-        raise BadSetting("sizes", sizes, accepted)
+        raise SettingError("sizes", sizes, accepted)
     config = config or ModelConfig()
     controller_key, dnc_key = jax.random.split(key)
     chi_size = sizes.input_size + config.num_reads * config.word_size
@@ -71,5 +71,5 @@ def _build_controller(
         inspect.signature(kind).bind(chi_size, config.hidden_size, key=key)
     except TypeError as error:
         accepted = f"a class made by Class(input_size, hidden_size, key=key) ({error})"
-        raise BadSetting("approach.controller", approach.controller, accepted) from error
+        raise SettingError("approach.controller", approach.controller, accepted) from error
     return kind(chi_size, config.hidden_size, key=key)

@@ -8,8 +8,8 @@ from typing import Literal, TypeAlias
 from constrained_dnc.errors import (
     LARGEST,
     SMALLEST,
-    BadSetting,
-    make_numbers_plain,
+    SettingError,
+    coerce_numbers,
     require_integer,
     require_number,
 )
@@ -46,7 +46,7 @@ class ModelConfig:
         if self.clip_value is not None:
             require_number("model.clip_value", self.clip_value, SMALLEST)
         require_number("model.forget_bias", self.forget_bias, -LARGEST)
-        make_numbers_plain(self)
+        coerce_numbers(self)
 
 
 def require_memory_size(value: object, most: int = MOST_SLOTS) -> None:
@@ -55,9 +55,9 @@ def require_memory_size(value: object, most: int = MOST_SLOTS) -> None:
         return
     try:
         require_integer("memory_size", value, 1, most)
-    except BadSetting:
+    except SettingError:
         accepted = f"a number of slots from 1 to {most}, or {GROWING}"
-        raise BadSetting("memory_size", value, accepted) from None
+        raise SettingError("memory_size", value, accepted) from None
 
 
 def read_memory_size(text: str, most: int = MOST_SLOTS) -> MemorySize:

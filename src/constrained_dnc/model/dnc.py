@@ -9,7 +9,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from constrained_dnc.errors import BadSetting, require_integer
+from constrained_dnc.errors import SettingError, require_integer
 from constrained_dnc.model.controllers import AbstractController, ControllerState, lecun_normal
 from constrained_dnc.model.growing import Growing
 from constrained_dnc.model.memory import (
@@ -197,27 +197,29 @@ class DNC(eqx.Module):
         require_integer("memory_size", memory_size, 1)
         shape = tuple(getattr(inputs, "shape", ()))
         if len(shape) != 3 or shape[2] != self.input_size or min(shape) < 1:
-            raise BadSetting(
+            raise SettingError(
                 "the shape of inputs", shape, f"(time, batch, {self.input_size}), none of them 0"
             )
         dtype, expected = jnp.result_type(inputs), self.interface_bias.dtype
         if dtype != expected:
-            raise BadSetting("the dtype of inputs", str(dtype), f"{expected}, as the parameters")
+            raise SettingError("the dtype of inputs", str(dtype), f"{expected}, as the parameters")
 
     def _check_state(self, state: DNCState, inputs: Any, memory_size: int | Growing | None) -> None:
         """Refuse a state that is not of this model, this batch and this memory size."""
         slots = state.memory.usage.shape[-1]
         if isinstance(memory_size, Growing):
-            raise BadSetting("memory_size", memory_size, "a number of slots when a state is given")
+            raise SettingError(
+                "memory_size", memory_size, "a number of slots when a state is given"
+            )
         if memory_size not in (None, slots):
-            raise BadSetting("memory_size", memory_size, f"None or {slots}, as the state has it")
+            raise SettingError("memory_size", memory_size, f"None or {slots}, as the state has it")
         batch = tuple(jnp.shape(inputs)[1:2])
         fresh = jax.tree.leaves(jax.eval_shape(lambda: self.initial_state(slots)))
         needed = [(*batch, *leaf.shape) for leaf in fresh]
         shapes = [jnp.shape(leaf) for leaf in jax.tree.leaves(state)]
         if shapes != needed:
             accepted = f"arrays of the shapes {needed}, as this model has for these inputs"
-            raise BadSetting("the state", shapes, accepted)
+            raise SettingError("the state", shapes, accepted)
 
     def _clip(self, values: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
         if self.clip_value is None:

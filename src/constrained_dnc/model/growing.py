@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import jax.numpy as jnp
 
-from constrained_dnc.errors import BadSetting, require_integer
+from constrained_dnc.errors import SettingError, require_integer
 from constrained_dnc.shapes import Array, Bool, Float, Int
 
 
@@ -32,7 +32,7 @@ class Growing:
         known = isinstance(self.free_capacity, (int, float)) and math.isfinite(self.free_capacity)
         if not known or not 0 <= self.free_capacity <= self.start:
             accepted = f"a number from 0 to the {self.start} slots of the start"
-            raise BadSetting("memory_size.free_capacity", self.free_capacity, accepted)
+            raise SettingError("memory_size.free_capacity", self.free_capacity, accepted)
 
     @property
     def refusal(self) -> str:
@@ -47,7 +47,7 @@ class Growing:
         return min(self.limit, self.start + steps)
 
 
-def slots_there(slots: Int[Array, "*batch"], capacity: int) -> Bool[Array, "*batch slots"]:
+def slot_mask(slots: Int[Array, "*batch"], capacity: int) -> Bool[Array, "*batch slots"]:
     """Which of the slots that there is room for exist."""
     return jnp.arange(capacity) < slots[..., None]
 
@@ -61,5 +61,5 @@ def slots_after_growth(
     slots: Int[Array, ""], usage: Float[Array, "slots"], growing: Growing
 ) -> Int[Array, ""]:
     """The slots of a sample for the coming write; more than the limit if it needs more."""
-    missing = growing.free_capacity - free_capacity(usage, slots_there(slots, usage.shape[-1]))
+    missing = growing.free_capacity - free_capacity(usage, slot_mask(slots, usage.shape[-1]))
     return slots + jnp.maximum(0, jnp.ceil(missing)).astype(slots.dtype)

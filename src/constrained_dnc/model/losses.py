@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import optax
 
 from constrained_dnc.approaches import Regularisation
-from constrained_dnc.errors import BadSetting, one_of
+from constrained_dnc.choices import LOSSES
+from constrained_dnc.errors import SettingError, one_of
 from constrained_dnc.shapes import AnyArray, Array, Bool, Float, Int
-from constrained_dnc.words import LOSSES
 
 STATE_EPSILON = 1e-10
 """Added to a state's squared norm: a zero state has similarity 0 and a finite gradient."""
@@ -21,7 +21,7 @@ LossKind: TypeAlias = str  # one of LOSSES; any other is refused
 
 
 @runtime_checkable
-class Answered(Protocol):
+class LossTargets(Protocol):
     """The part of a task's batch that a loss looks at."""
 
     @property
@@ -37,7 +37,7 @@ class Answered(Protocol):
 def total_loss(
     outputs: Float[AnyArray, "time batch outputs"],
     cell_states: Float[AnyArray, "time batch cell"],
-    batch: Answered,
+    batch: LossTargets,
     kind: LossKind,
     regularisation: Regularisation | None = None,
 ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
@@ -47,7 +47,7 @@ def total_loss(
     loss alone without a regularisation.
     """
     if outputs.shape != batch.targets.shape:
-        raise BadSetting("shape of outputs", outputs.shape, f"{batch.targets.shape}, as targets")
+        raise SettingError("shape of outputs", outputs.shape, f"{batch.targets.shape}, as targets")
     of_task = jnp.mean(task_loss(outputs, batch.targets, batch.mask, kind))
     if regularisation is None:
         return of_task, {"task_loss": of_task}
@@ -68,7 +68,7 @@ def task_loss(
     For `cross-entropy` the outputs are logits.
     """
     if kind not in LOSSES:
-        raise BadSetting("loss", kind, one_of(LOSSES))
+        raise SettingError("loss", kind, one_of(LOSSES))
     if kind == "squared error":
         errors = (outputs - targets) ** 2
     else:

@@ -22,7 +22,7 @@ from constrained_dnc.model.addressing import (
     usage_after_step,
     usage_after_write,
 )
-from constrained_dnc.model.growing import Growing, slots_after_growth, slots_there
+from constrained_dnc.model.growing import Growing, slot_mask, slots_after_growth
 from constrained_dnc.shapes import Array, Bool, Float, Int
 
 
@@ -123,7 +123,7 @@ def access(
     if growing is not None:
         assert state.slots is not None
         slots = slots_after_growth(state.slots, usage, growing)
-        exists = slots_there(slots, usage.shape[-1])
+        exists = slot_mask(slots, usage.shape[-1])
     find = partial(_find, lookup=lookup, exists=exists)
     found = find(state.memory, usage, interface.write_key[None, :], interface.write_strength[None])
     write_weights = _write_weights(usage, found[0], interface, exists)

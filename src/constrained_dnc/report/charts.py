@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from constrained_dnc.choices import MEMORIES, memory_names
 from constrained_dnc.published import THRESHOLD
 from constrained_dnc.report.drawing import colour, dash
 from constrained_dnc.report.findings import Findings
 from constrained_dnc.report.wording import file_name, over_trials
 from constrained_dnc.study import Curves
-from constrained_dnc.words import MEMORIES, memory_names
 
 DASHES = {"-": "solid", "--": "dash", ":": "dot"}
 

@@ -12,9 +12,9 @@ from jaxtyping import Float
 from constrained_dnc import published
 from constrained_dnc.analysis import statistics
 from constrained_dnc.approaches import USED_SLOTS
+from constrained_dnc.choices import MEMORIES, PAPER_RULE, Memory
 from constrained_dnc.report.wording import listed, span, thousands
 from constrained_dnc.study import Curves, Study
-from constrained_dnc.words import MEMORIES, PAPERS_RULE, Memory
 
 POOLED = f"those of {listed(published.STATEFUL)} that the study has"
 """The approaches whose instances the paper pools, in words."""
@@ -152,7 +152,7 @@ def _ends(numbers: Iterable[int]) -> tuple[int, int]:
 
 def main_selection(study: Study) -> str:
     """The paper's rule, or the only one there is."""
-    return study.selections[0] if study.selections else PAPERS_RULE
+    return study.selections[0] if study.selections else PAPER_RULE
 
 
 def find(study: Study, selection: str | None = None) -> Findings:

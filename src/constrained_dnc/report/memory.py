@@ -11,6 +11,7 @@ from matplotlib.lines import Line2D
 
 from constrained_dnc import published
 from constrained_dnc.analysis import statistics
+from constrained_dnc.choices import EXTENSION, MEMORIES, Memory, memory_names
 from constrained_dnc.config import EvaluationConfig, parse_lengths
 from constrained_dnc.report.cells import Table
 from constrained_dnc.report.drawing import (
@@ -28,7 +29,6 @@ from constrained_dnc.report.drawing import (
 from constrained_dnc.report.findings import Findings, Key, counted
 from constrained_dnc.report.lengths import comparable_lengths, has_intervals, longest_cell
 from constrained_dnc.report.wording import file_name, label, listed, over_trials, rounded
-from constrained_dnc.words import EXTENSION, MEMORIES, Memory, memory_names
 
 NOTICEABLE = 0.05
 """A score at training lengths that falls by more is harm, whatever the maximum length is."""

@@ -10,14 +10,14 @@ import numpy as np
 
 from constrained_dnc import published
 from constrained_dnc.analysis import statistics
-from constrained_dnc.config import CALM
+from constrained_dnc.choices import PAPER_RULE
+from constrained_dnc.config import SPIKE_FACTOR
 from constrained_dnc.report.cells import Table
 from constrained_dnc.report.drawing import Drawing
 from constrained_dnc.report.findings import Findings
 from constrained_dnc.report.lengths import longest_cell
 from constrained_dnc.report.wording import file_name, listed, rounded, span
 from constrained_dnc.study import Study
-from constrained_dnc.words import PAPERS_RULE
 
 DISAGREEMENT = 0.05
 """Scores at training lengths that differ by more are reported."""
@@ -34,7 +34,7 @@ def sentence(rule: str, study: Study) -> str:
         f"(paper: {published.UNSEEN_LENGTH}), which is not in training.",
         "seen": f"seen: the lowest {mean} of the loss at training lengths, no other length used.",
         "score": f"score: the highest {mean} of the score at {at}, from calm moments only, when "
-        f"the loss at training lengths is at most {CALM:g} times its running median.",
+        f"the loss at training lengths is at most {SPIKE_FACTOR:g} times its running median.",
     }.get(rule, f"{rule}.")
 
 
@@ -43,7 +43,7 @@ Shown = TypeVar("Shown", Table, Drawing)
 
 def captioned(shown: Shown, rule: str) -> Shown:
     """The same with its rule in the caption."""
-    whose = "the paper's" if rule == PAPERS_RULE else "not the paper's"
+    whose = "the paper's" if rule == PAPER_RULE else "not the paper's"
     told = f"Parameters selected by the rule {rule}, {whose}."
     return replace(shown, caption=f"{shown.caption} {told}")
 

@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from constrained_dnc.errors import LARGEST_SEED, RunProblem
+from constrained_dnc.errors import LARGEST_SEED, RunError
 from constrained_dnc.files import (
     Fields,
     is_count,
@@ -206,12 +206,12 @@ def _read_rows(path: Path) -> pa.Table:
     table = read_table(path, SCHEMA)
     for name in table.column_names:
         if name not in MAY_LACK and table[name].null_count:
-            raise RunProblem(f"{path} cannot be read: {name} is missing")
+            raise RunError(f"{path} cannot be read: {name} is missing")
     for name in SHARES:
         values = np.asarray(table[name].to_numpy(), np.float64)
         wrong = values[np.isfinite(values) & ((values < 0) | (values > 1))]
         if wrong.size:
-            raise RunProblem(f"{path} cannot be read: {name} is {wrong[0]:g}, not from 0 to 1")
+            raise RunError(f"{path} cannot be read: {name} is {wrong[0]:g}, not from 0 to 1")
     return table
 
 
@@ -244,10 +244,10 @@ def _require_own_results(path: Path) -> None:
     columns = (table[name].to_pylist() for name in ("run_id", "status", "iterations"))
     for found, status, iterations in set(zip(*columns, strict=True)):
         if found not in (run_id, path.stem):  # an earlier version had no iterations in the name
-            raise RunProblem(f"{path} is of another run: {found}")
+            raise RunError(f"{path} is of another run: {found}")
         is_short = status == "finished" and asked.isdecimal() and iterations < int(asked)
         if found == run_id and is_short:
-            raise RunProblem(f"{path} is of a shorter training: {iterations} iterations")
+            raise RunError(f"{path} is of a shorter training: {iterations} iterations")
 
 
 # analysis -----------------------------------------------------------------------------------------
@@ -288,12 +288,12 @@ def read_analysis(path: Path) -> dict[str, np.ndarray]:
     arrays = read_arrays(path)
     run_id = str(arrays.pop("run_id", path.stem))
     if run_id != path.stem:
-        raise RunProblem(f"{path} is of another run: {run_id:.60}")
+        raise RunError(f"{path} is of another run: {run_id:.60}")
     for name, array in arrays.items():
         if name in ANALYSED and not _is_like(array, *ANALYSED[name]):
-            raise RunProblem(f"{path} cannot be read: {name} is {array!r:.60}")
+            raise RunError(f"{path} cannot be read: {name} is {array!r:.60}")
     if not 0 <= int(arrays.get("encoding_steps", 0)) <= len(arrays.get("states", [])):
-        raise RunProblem(f"{path} cannot be read: encoding_steps is {arrays['encoding_steps']}")
+        raise RunError(f"{path} cannot be read: encoding_steps is {arrays['encoding_steps']}")
     return arrays
 
 
@@ -356,7 +356,7 @@ def read_failures(study: Path) -> list[dict[str, Any]]:
     path = study / FAILURES
     failures = read_json_list(path) if path.exists() else []
     if not all(isinstance(failure, dict) for failure in failures):
-        raise RunProblem(f"{path} cannot be read: it is not a list of JSON objects")
+        raise RunError(f"{path} cannot be read: it is not a list of JSON objects")
     return failures
 
 
@@ -365,7 +365,7 @@ def write_failures(study: Path, failures: Sequence[Mapping[str, Any]]) -> None:
     write_json(study / FAILURES, failures)
 
 
-def set_damaged_aside(study: Path) -> list[str]:
+def quarantine_corrupt_files(study: Path) -> list[str]:
     """Give damaged files another name, so that they are made again; a sentence for each."""
     for part in (study, *(study / name for name in (RESULTS, ANALYSIS, EMBEDDINGS, ATTEMPTS))):
         remove_unfinished(part)
@@ -380,7 +380,7 @@ def set_damaged_aside(study: Path) -> list[str]:
         for path in sorted(study.glob(pattern)):
             try:
                 read(path)
-            except RunProblem as error:
+            except RunError as error:
                 read_file(path)  # what the system does not give us may be whole: end here
                 aside = path.with_name(f"{path.name}.damaged")
                 path.replace(aside)

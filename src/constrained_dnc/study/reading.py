@@ -13,7 +13,8 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Float, Int
 
-from constrained_dnc.errors import BadSetting, RunProblem, first_line, require_path
+from constrained_dnc.choices import RULES, Memory
+from constrained_dnc.errors import RunError, SettingError, first_line, require_path
 from constrained_dnc.study.disk import (
     SCHEMA,
     STUDY,
@@ -25,7 +26,6 @@ from constrained_dnc.study.disk import (
     read_request,
     read_results,
 )
-from constrained_dnc.words import RULES, Memory
 
 FEW_TRIALS = 4
 """Up to so many have no middle half worth the name."""
@@ -210,7 +210,7 @@ class Study:
             return {}
         try:
             arrays = read_analysis(path)
-        except RunProblem as error:
+        except RunError as error:
             self.damaged[path.name] = str(error)
             return {}
         return {name: arrays[name] for name in names if name in arrays}
@@ -268,7 +268,7 @@ def read_study(path: str | Path) -> Study:
     require_path("study", path)
     path = Path(path)
     if not is_study(path):
-        raise BadSetting("study", str(path), f"a directory with a {STUDY}")
+        raise SettingError("study", str(path), f"a directory with a {STUDY}")
     return Study(path, read_request(path), tuple(read_failures(path)))
 
 
@@ -276,7 +276,7 @@ def query(path: str | Path, sql: str) -> pa.Table:
     """The answer to a question in SQL about the table `results` of a study."""
     study = read_study(path)
     if not sql.strip():
-        raise BadSetting("sql", sql, "one SQL query over the table results, such as FROM results")
+        raise SettingError("sql", sql, "one SQL query over the table results, such as FROM results")
     import duckdb  # noqa: PLC0415 - slow to import
 
     with _connect(study.path) as connection:
@@ -287,7 +287,7 @@ def query(path: str | Path, sql: str) -> pa.Table:
             reason = first_line(error)
         except ValueError:
             reason = "not none, not several"
-    raise BadSetting("sql", sql, f"one SQL query over the table results ({reason})")
+    raise SettingError("sql", sql, f"one SQL query over the table results ({reason})")
 
 
 def _connect(path: Path) -> Any:

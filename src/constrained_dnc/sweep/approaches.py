@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from constrained_dnc.approaches import APPROACHES, Approach
-from constrained_dnc.errors import BadSetting, one_of
+from constrained_dnc.errors import SettingError, one_of
 from constrained_dnc.model.controllers import AbstractController
 from constrained_dnc.plugins import absolute, is_import_path, load_names
 
@@ -23,7 +23,7 @@ def find_approaches(words: Iterable[str]) -> tuple[Approach, ...]:
         for approach in _meant_by(word):
             if found.setdefault(approach.name, approach) != approach:
                 accepted = f"one approach of the name {approach.name}"
-                raise BadSetting("approaches", " ".join(words), accepted)
+                raise SettingError("approaches", " ".join(words), accepted)
     return tuple(found.values())
 
 
@@ -43,11 +43,11 @@ def _meant_by(word: str) -> Sequence[Approach]:
         found = _approaches_in({name: value})
         there = [other for other, value in defined.items() if _approaches_in({other: value})]
         if not found and there:
-            raise BadSetting("approach", word, f"{place}: with {one_of(there, name)}")
+            raise SettingError("approach", word, f"{place}: with {one_of(there, name)}")
     else:
         found = []
     if not found:
-        raise BadSetting("approach", word, f"{one_of(APPROACHES, word)}, {OWN}")
+        raise SettingError("approach", word, f"{one_of(APPROACHES, word)}, {OWN}")
     return found
 
 

@@ -19,7 +19,7 @@ from distributed import KilledWorker
 
 from constrained_dnc.config import Config
 from constrained_dnc.cores import available_cores
-from constrained_dnc.errors import BadSetting, RunProblem, first_line, require_integer
+from constrained_dnc.errors import RunError, SettingError, first_line, require_integer
 from constrained_dnc.plugins import carried, sources
 from constrained_dnc.sweep.plan import MAX_ATTEMPTS, Plan
 from constrained_dnc.sweep.trial import Outcome, run_trial
@@ -83,7 +83,7 @@ def connected(scheduler: str | None, workers: int | None) -> Iterator[Client]:
         try:
             client = connect(scheduler, timeout=SECONDS_TO_CONNECT)
         except OSError as error:
-            raise RunProblem("the Dask scheduler is gone") from error
+            raise RunError("the Dask scheduler is gone") from error
         with client:
             yield client
         return
@@ -96,7 +96,7 @@ def connected(scheduler: str | None, workers: int | None) -> Iterator[Client]:
                 cluster = entered.enter_context(_cluster(count))
             client = entered.enter_context(connect(cluster))
         except (OSError, RuntimeError, ImportError) as error:
-            raise RunProblem(f"the workers cannot be started: {first_line(error)}") from error
+            raise RunError(f"the workers cannot be started: {first_line(error)}") from error
         yield client
 
 
@@ -141,7 +141,7 @@ def _greet(scheduler: str) -> None:
             thread.submit(asyncio.run, greet()).result()
     except Exception as error:  # whatever answers there may be no scheduler at all
         accepted = "the address of a running Dask scheduler, such as tcp://head:8786"
-        raise BadSetting("scheduler", scheduler, accepted) from error
+        raise SettingError("scheduler", scheduler, accepted) from error
 
 
 def execute(
@@ -152,7 +152,7 @@ def execute(
     Files of your own are used as they are now, whatever becomes of them. Without `to_do`: all
     that the plan has to do.
     """
-    names = {name for config in plan.configs for name in config.own_code}
+    names = {name for config in plan.configs for name in config.user_code}
     with carried(sources("task", names)):
         _execute(plan, client, watcher, plan.to_do() if to_do is None else to_do)
 
@@ -187,9 +187,7 @@ def _execute(plan: Plan, client: Client, watcher: Watcher, to_do: Sequence[Confi
         if isinstance(error, OSError) and client.status == "running":
             raise
         # Only a lost or restarted scheduler cancels runs.
-        raise RunProblem(
-            "the Dask scheduler is gone; the same command resumes from here"
-        ) from error
+        raise RunError("the Dask scheduler is gone; the same command resumes from here") from error
 
 
 def _submit(client: Client, plan: Plan, config: Config, place: int = 0) -> Future:
@@ -199,7 +197,7 @@ def _submit(client: Client, plan: Plan, config: Config, place: int = 0) -> Futur
     priority; others would be spread over the workers at once, in no order.
     """
     study, key = str(plan.folder.resolve()), f"trial-{config.run_id}-{time.time_ns()}"
-    texts = sources("task", config.own_code)
+    texts = sources("task", config.user_code)
     return client.submit(run_trial, study, config.to_json(), texts, key=key, priority=-place)
 
 

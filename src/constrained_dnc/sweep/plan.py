@@ -11,17 +11,18 @@ from pathlib import Path
 from typing import Any
 
 from constrained_dnc.approaches import APPROACHES, Approach
+from constrained_dnc.choices import MEMORIES, PAPER_RULE, Memory, SelectionRule, extended
 from constrained_dnc.config import (
     Config,
     Parts,
     get_preset,
-    lengthened,
-    located,
+    with_absolute_paths,
+    with_min_iterations,
     without_iterations,
 )
 from constrained_dnc.errors import (
-    BadSetting,
-    RunProblem,
+    RunError,
+    SettingError,
     require_integer,
 )
 from constrained_dnc.files import locked, make_folder
@@ -33,12 +34,11 @@ from constrained_dnc.tasks.registry import get_task, task_names
 from constrained_dnc.training.disk import SELECTED
 from constrained_dnc.training.observer import logger
 from constrained_dnc.training.run import environment
-from constrained_dnc.words import MEMORIES, PAPERS_RULE, Memory, Rule, extended
 
 MAX_ATTEMPTS = 3
 MOST_TRIALS = 1000
-EVALUATED: dict[Rule, tuple[Memory, ...]] = {
-    PAPERS_RULE: MEMORIES,
+EVALUATED: dict[SelectionRule, tuple[Memory, ...]] = {
+    PAPER_RULE: MEMORIES,
     "score": MEMORIES,
     "seen": ("trained",),
 }
@@ -65,7 +65,7 @@ class Request:
         model, training, evaluation = self.parts or get_preset(self.preset).parts
         parts = model, replace(training, iterations=self.iterations), evaluation
         return [
-            located(Config(task, known[name], seed, *parts))
+            with_absolute_paths(Config(task, known[name], seed, *parts))
             for seed in range(self.trials)
             for task in self.tasks
             for name in self.approaches
@@ -85,7 +85,7 @@ def make_request(
     tasks = tuple(dict.fromkeys(tasks)) or budget.tasks
     names = [get_task(task).name for task in tasks]
     if len(set(names)) < len(names):
-        raise BadSetting("tasks", " ".join(tasks), "tasks with different names")
+        raise SettingError("tasks", " ".join(tasks), "tasks with different names")
     found = find_approaches(approaches or budget.approaches)
     trials = budget.trials if trials is None else trials
     require_integer("trials", trials, 1, MOST_TRIALS)
@@ -197,7 +197,7 @@ def _refuse_foreign(folder: Path) -> None:
     """A folder of something else is left alone."""
     others = list(folder.glob("[!.]*")) if folder.is_dir() else []
     if set(others) - {disk.study_lock(folder)} and not disk.is_study(folder):
-        raise BadSetting("study", str(folder), f"a new or empty folder, or one with a {STUDY}")
+        raise SettingError("study", str(folder), f"a new or empty folder, or one with a {STUDY}")
 
 
 def _add_request(
@@ -244,18 +244,18 @@ def reopen_study(folder: Path) -> Plan:
     """
     stored = disk.read_request(folder)
     if not all(stored.get(name) for name in ("preset", "requests", "settings", "iterations")):
-        raise BadSetting("study", str(folder), f"one whose {STUDY} says what was asked for")
+        raise SettingError("study", str(folder), f"one whose {STUDY} says what was asked for")
     known = all(
         set(asked["tasks"]) <= set(task_names()) and set(asked["approaches"]) <= set(APPROACHES)
         for asked in stored["requests"]
     )
     if stored.get("own_tasks") or stored.get("own_approaches") or not known:
         accepted = "one without code of your own; with it, its whole command is needed again"
-        raise BadSetting("study", str(folder), accepted)
+        raise SettingError("study", str(folder), accepted)
     try:
         configs = _configs_of(stored)
-    except BadSetting as error:
-        raise RunProblem(f"{folder / STUDY} cannot be read: {error}") from error
+    except SettingError as error:
+        raise RunError(f"{folder / STUDY} cannot be read: {error}") from error
     with locked(disk.study_lock(folder), wait=True):
         _set_damaged_aside(folder)
     return Plan(folder, configs)
@@ -282,12 +282,12 @@ def _configs_of(stored: dict[str, Any]) -> tuple[Config, ...]:
         )
         for config in request.configs():
             longest = configs.get(config.run_id, config).training.iterations
-            configs[config.run_id] = lengthened(config, longest)
+            configs[config.run_id] = with_min_iterations(config, longest)
     return tuple(sorted(configs.values(), key=lambda config: config.seed))
 
 
 def _set_damaged_aside(folder: Path) -> None:
-    for sentence in disk.set_damaged_aside(folder):
+    for sentence in disk.quarantine_corrupt_files(folder):
         logger.warning(sentence)
 
 
@@ -308,7 +308,7 @@ def _settings(config: Config) -> dict[str, Any]:
 def _own_code(configs: Iterable[Config]) -> dict[str, dict[str, Any]]:
     """What a study knows about a user's tasks and approaches, by name, and files, by path."""
     approaches = {config.approach.name: asdict(config.approach) for config in configs}
-    names = {name: None for config in configs for name in config.own_code}
+    names = {name: None for config in configs for name in config.user_code}
     tasks = {config.task for config in configs} & names.keys()
     return {
         "own_tasks": {get_task(task).name: task for task in sorted(tasks)},
@@ -333,4 +333,4 @@ def _refuse_changes(
     for name, (ours, theirs) in changed.items():
         if ours != theirs:
             accepted = f"{theirs!r}, as in the study in {folder}; another needs another --study"
-            raise BadSetting(name, ours, accepted)
+            raise SettingError(name, ours, accepted)

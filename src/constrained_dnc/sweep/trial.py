@@ -13,7 +13,7 @@ from typing import SupportsFloat
 import pyarrow as pa
 
 from constrained_dnc.analysis.internals import analyse_run
-from constrained_dnc.config import Config, lengthened
+from constrained_dnc.config import Config, with_min_iterations
 from constrained_dnc.evaluation.lengths import evaluated
 from constrained_dnc.evaluation.memories import memory_sizes
 from constrained_dnc.files import locked, make_folder
@@ -24,7 +24,7 @@ from constrained_dnc.tasks.registry import get_task
 from constrained_dnc.training.compilation import use_compilation_cache
 from constrained_dnc.training.disk import CONFIG, SELECTED
 from constrained_dnc.training.loop import train
-from constrained_dnc.training.room import require_room_for_batches
+from constrained_dnc.training.room import check_memory_for_batches
 from constrained_dnc.training.run import Run, backend_for, initial_model, open_run
 
 
@@ -73,7 +73,9 @@ def run_trial(study: str, config_text: str, sources: Mapping[str, bytes] | None 
             if not plan.is_done(config):
                 use_compilation_cache()
                 if (folder / CONFIG).exists():  # an earlier request may have asked for more
-                    config = lengthened(config, open_run(folder).config.training.iterations)
+                    config = with_min_iterations(
+                        config, open_run(folder).config.training.iterations
+                    )
                 _complete(plan.folder, config, train(config, folder, threads=1))
             return Outcome(open_run(folder).status.state)
     except Exception as error:
@@ -101,7 +103,7 @@ def _complete(study: Path, config: Config, run: Run) -> None:
 def estimate_seconds(config: Config) -> float:
     """The time of a run's updates and measurements on one core."""
     training, task = config.training, get_task(config.task)
-    require_room_for_batches(config, task)
+    check_memory_for_batches(config, task)
     model = initial_model(config)
     backend = backend_for(config, model, threads=1)
     seen = task.sample(0, training.batch_size, (training.min_length + training.max_length) // 2)

@@ -9,7 +9,7 @@ from itertools import chain
 import numpy as np
 from jaxtyping import Float, Int
 
-from constrained_dnc.errors import BadSetting
+from constrained_dnc.errors import SettingError
 from constrained_dnc.tasks.sequence import AbstractSequenceTask
 from constrained_dnc.tasks.task import Problem, format_entries, integer_or_none
 
@@ -44,7 +44,7 @@ class Add(AbstractSequenceTask):
     def check(self, problem: Problem) -> None:
         is_sequence = isinstance(problem, Sequence) and not isinstance(problem, str)
         if not is_sequence or not problem or not all(map(_is_pair, problem)):
-            raise BadSetting("problem", problem, "a sequence of pairs of bits (0 or 1)")
+            raise SettingError("problem", problem, "a sequence of pairs of bits (0 or 1)")
 
     def solve(self, problem: Bits) -> tuple[int, ...]:
         return tuple(first + second for first, second in problem)
@@ -77,7 +77,7 @@ class Add(AbstractSequenceTask):
         match = re.fullmatch(r"\s*([01]+)\s*\+\s*([01]+)\s*", text, re.ASCII)
         if match is None or len(match[1]) != len(match[2]):
             accepted = "two binary sequences of one length, such as '01101 + 00110'"
-            raise BadSetting("problem", text, accepted)
+            raise SettingError("problem", text, accepted)
         return tuple(zip(map(int, match[1]), map(int, match[2]), strict=True))
 
     def format_problem(self, problem: Bits) -> str:

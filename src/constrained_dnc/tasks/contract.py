@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from constrained_dnc.errors import BadSetting
+from constrained_dnc.choices import LOSSES
+from constrained_dnc.errors import SettingError
 from constrained_dnc.tasks.registry import get_task
 from constrained_dnc.tasks.task import AbstractTask, Batch
-from constrained_dnc.words import LOSSES
 
 LENGTHS = (1, 2, 3, 8)
 BATCH_SIZE = 5
@@ -24,7 +24,7 @@ def check_task(task: AbstractTask | str) -> None:
     """
     task = get_task(task) if isinstance(task, str) else task
     if not isinstance(task, AbstractTask):
-        raise BadSetting("task", task, "an AbstractTask, such as MyTask(), or the name of one")
+        raise SettingError("task", task, "an AbstractTask, such as MyTask(), or the name of one")
     _demand(task, _broken_words(task))
     for length in LENGTHS:
         batch = task.sample((0, length), BATCH_SIZE, length)
@@ -36,7 +36,7 @@ def _demand(task: AbstractTask, broken: Iterator[str], length: int | None = None
     """Refuse the task for the first promise that is broken."""
     for promise in broken:
         where = "" if length is None else f", which it is not at length {length}"
-        raise BadSetting("task", type(task).__name__, f"one where {promise}{where}")
+        raise SettingError("task", type(task).__name__, f"one where {promise}{where}")
 
 
 def _broken_words(task: AbstractTask) -> Iterator[str]:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 from jaxtyping import Float, Int
 
-from constrained_dnc.errors import BadSetting
+from constrained_dnc.errors import SettingError
 from constrained_dnc.tasks.task import AbstractTask, Batch, Problem, Scores, Spelling
 
 SYMBOLS = "TF¬∨∧→↔()"
@@ -71,7 +71,7 @@ class Logic(AbstractTask):
 
     def check(self, problem: Problem) -> None:
         if not isinstance(problem, str) or not set(problem) <= set(SYMBOLS):
-            raise BadSetting("problem", problem, f"a string of {' '.join(SYMBOLS)}")
+            raise SettingError("problem", problem, f"a string of {' '.join(SYMBOLS)}")
         evaluate(problem, problem)
 
     def encode(self, problems: tuple[str, ...]) -> Batch:
@@ -118,7 +118,7 @@ class Logic(AbstractTask):
         unknown = [word for word in words if word.upper() not in SPELLINGS]
         if unknown:
             accepted = f"{' '.join(SPELLINGS)}, not {unknown[0]!r}"
-            raise BadSetting("problem", text, accepted)
+            raise SettingError("problem", text, accepted)
         formula = "".join(SPELLINGS[word.upper()] for word in words)
         evaluate(formula, text)
         return formula
@@ -191,10 +191,10 @@ def evaluate(formula: str, text: str) -> bool:
             value = inner is not negated
         else:
             due = _due(value, connective, bool(outer))
-            raise BadSetting("problem", text, f"{due} at token {place}, not {token}")
+            raise SettingError("problem", text, f"{due} at token {place}, not {token}")
     if value is None or outer:
         due = _due(value, connective, bool(outer))
-        raise BadSetting("problem", text, f"{due} at the end")
+        raise SettingError("problem", text, f"{due} at the end")
     return _combine(left, connective, value)
 
 

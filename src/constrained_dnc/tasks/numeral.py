@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from constrained_dnc.errors import BadSetting
+from constrained_dnc.errors import SettingError
 from constrained_dnc.tasks.sequence import AbstractSequenceTask
 from constrained_dnc.tasks.task import Problem, format_entries, integer_or_none, round_off
 
@@ -97,7 +97,7 @@ def check_numerals(setting: str, numerals: Any) -> None:
     """Refuse anything but a sequence of at least one numeral."""
     is_sequence = isinstance(numerals, Sequence) and not isinstance(numerals, str)
     if not is_sequence or not numerals or not all(map(_is_numeral, numerals)):
-        raise BadSetting(setting, numerals, f"a sequence of {ACCEPTED}")
+        raise SettingError(setting, numerals, f"a sequence of {ACCEPTED}")
 
 
 def _is_numeral(value: object) -> bool:
@@ -112,5 +112,5 @@ def parse_numerals(setting: str, text: str) -> tuple[int, ...]:
     """
     words = re.split(r"[\s,]+", text.strip())
     if not all(re.fullmatch(rf"[0-{NUM_NUMERALS - 1}]", word) for word in words):
-        raise BadSetting(setting, text, f"{ACCEPTED}, separated by spaces, such as '3 1 4 1 0'")
+        raise SettingError(setting, text, f"{ACCEPTED}, separated by spaces, such as '3 1 4 1 0'")
     return tuple(map(int, words))

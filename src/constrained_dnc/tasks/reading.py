@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from constrained_dnc.errors import BadSetting
+from constrained_dnc.errors import SettingError
 from constrained_dnc.tasks.task import AbstractTask, Problem
 
 DEEPEST = 20
@@ -22,7 +22,7 @@ def read_problems(task: AbstractTask, given: Any) -> tuple[list[Problem], bool]:
     given = _plain(given)
     try:
         return [_read_one(task, given)], True
-    except BadSetting:
+    except SettingError:
         are_several = isinstance(given, Sequence) and not isinstance(given, str)
         if not (are_several and given and all(isinstance(one, Sequence) for one in given)):
             raise
@@ -43,6 +43,6 @@ def _plain(given: Any, depth: int = DEEPEST) -> Any:
     if isinstance(given, list | tuple):
         if depth == 0:
             accepted = f"sequences at most {DEEPEST} deep"
-            raise BadSetting("problem", "sequences within sequences", accepted)
+            raise SettingError("problem", "sequences within sequences", accepted)
         return tuple(_plain(entry, depth - 1) for entry in given)
     return given

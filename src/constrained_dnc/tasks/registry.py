@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.metadata import entry_points
 
-from constrained_dnc.errors import BadSetting, one_of, require_name
+from constrained_dnc.errors import SettingError, one_of, require_name
 from constrained_dnc.plugins import ACCEPTED_PATHS, check_class, is_import_path, load_class
 from constrained_dnc.tasks.add import Add
 from constrained_dnc.tasks.copy import Copy
@@ -47,18 +47,18 @@ def require_task_name(name: str) -> None:
     """Refuse what cannot name a task; a user's own file is not opened for that."""
     is_known = isinstance(name, str) and (name in task_names() or is_import_path(name))
     if not is_known:
-        raise BadSetting("task", name, f"{one_of(task_names(), name)}, or {ACCEPTED_PATHS}")
+        raise SettingError("task", name, f"{one_of(task_names(), name)}, or {ACCEPTED_PATHS}")
 
 
 def _make(name: str, found: object) -> AbstractTask:
     task = check_class("task", name, found, AbstractTask)
     missing = [attribute for attribute in NEEDED if not hasattr(task, attribute)]
     if missing:
-        raise BadSetting("task", name, f"a class that also defines {', '.join(missing)}")
+        raise SettingError("task", name, f"a class that also defines {', '.join(missing)}")
     require_name(f"name of the task {name}", task.name)
     if _stands_for_another(task):
         accepted = f"a name of its own, as {task.name} stands for another task"
-        raise BadSetting(f"name of the task {name}", task.name, accepted)
+        raise SettingError(f"name of the task {name}", task.name, accepted)
     return task()
 
 

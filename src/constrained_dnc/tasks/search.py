@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from constrained_dnc.errors import BadSetting
+from constrained_dnc.errors import SettingError
 from constrained_dnc.tasks.numeral import (
     ACCEPTED,
     NUM_NUMERALS,
@@ -77,7 +77,7 @@ class Search(AbstractTask):
 
     def check(self, problem: Problem) -> None:
         if not isinstance(problem, Sequence) or len(problem) != 2:
-            raise BadSetting("problem", problem, "a pair of data and query")
+            raise SettingError("problem", problem, "a pair of data and query")
         data, query = problem
         check_numerals("data", data)
         check_numerals("query", (query,))
@@ -169,9 +169,9 @@ class Search(AbstractTask):
         try:
             numerals = parse_numerals("data", data)
             (numeral,) = parse_numerals("query", query)
-        except (BadSetting, ValueError):
+        except (SettingError, ValueError):
             accepted = f"{ACCEPTED}, then ? and one of them, such as '2 1 2 4 ? 2'"
-            raise BadSetting("problem", text, accepted) from None
+            raise SettingError("problem", text, accepted) from None
         return SearchProblem(numerals, numeral)
 
     def format_problem(self, problem: SearchProblem) -> str:

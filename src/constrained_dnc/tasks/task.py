@@ -17,8 +17,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Float32, Int
 from numpy.typing import ArrayLike
 
-from constrained_dnc.errors import BadSetting, require_integer
-from constrained_dnc.words import Loss
+from constrained_dnc.choices import Loss
+from constrained_dnc.errors import SettingError, require_integer
 
 Key: TypeAlias = int | Sequence[int]
 Problem: TypeAlias = Any  # what is asked, as plain Python values: (3, 1, 4) or "T∧F"
@@ -106,12 +106,12 @@ class AbstractTask(abc.ABC):
     def batch_of(self, problems: Sequence[Problem]) -> Batch:
         """Encode given problems, all of one length."""
         if not isinstance(problems, Sequence) or isinstance(problems, str) or not problems:
-            raise BadSetting("problems", problems, "a list of at least one problem")
+            raise SettingError("problems", problems, "a list of at least one problem")
         for problem in problems:
             self.check(problem)
         lengths = sorted({self.length_of(problem) for problem in problems})
         if len(lengths) > 1:
-            raise BadSetting("length of the problems", lengths, "one length for all of a batch")
+            raise SettingError("length of the problems", lengths, "one length for all of a batch")
         return self.encode(tuple(problems))
 
     @final
@@ -121,7 +121,7 @@ class AbstractTask(abc.ABC):
         values = as_floats(outputs)
         accepted = (self.num_steps(length), "batch", self.output_size)
         if values.ndim != 3 or values.shape[::2] != accepted[::2]:
-            raise BadSetting("shape of outputs", values.shape, "({}, {}, {})".format(*accepted))
+            raise SettingError("shape of outputs", values.shape, "({}, {}, {})".format(*accepted))
         return self.read(values, length)
 
     @final
@@ -129,7 +129,7 @@ class AbstractTask(abc.ABC):
         """Compare the network's outputs with the targets of the batch, sample by sample."""
         values = as_floats(outputs)
         if values.shape != batch.targets.shape:
-            raise BadSetting("shape of outputs", values.shape, str(batch.targets.shape))
+            raise SettingError("shape of outputs", values.shape, str(batch.targets.shape))
         return self.grade(batch, values)
 
     # The hooks. Outputs may hold anything, infinities and NaN too: these are never right.
@@ -201,7 +201,7 @@ def generator_of(key: Key) -> np.random.Generator:
     parts = key if isinstance(key, Sequence) and not isinstance(key, str) else (key,)
     integers = all(isinstance(part, Integral) and not isinstance(part, bool) for part in parts)
     if not parts or not integers or min(parts) < 0:
-        raise BadSetting("key", key, "an integer of at least 0, or several of them")
+        raise SettingError("key", key, "an integer of at least 0, or several of them")
     return np.random.default_rng((len(parts), *map(int, parts)))
 
 
@@ -209,7 +209,7 @@ def as_floats(outputs: ArrayLike) -> Float[np.ndarray, "..."]:
     """Outputs in double precision, so that scaling adds no error of its own before rounding."""
     values = np.asarray(outputs)
     if values.dtype.kind not in "fiu":
-        raise BadSetting("type of outputs", str(values.dtype), "real numbers")
+        raise SettingError("type of outputs", str(values.dtype), "real numbers")
     return values.astype(np.float64)
 
 

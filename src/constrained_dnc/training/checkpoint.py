@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from constrained_dnc.choices import SelectionRule
 from constrained_dnc.config import Config, differing, without_iterations
-from constrained_dnc.errors import RunProblem
+from constrained_dnc.errors import RunError
 from constrained_dnc.files import read_tensors, write_tensors
 from constrained_dnc.training.disk import CHECKPOINTS
 from constrained_dnc.training.leaves import fill_leaves, name_leaves
-from constrained_dnc.training.selection import CalmSelection, Selection, stored_selections
-from constrained_dnc.words import Rule
+from constrained_dnc.training.selection import Selection, SpikeFilteredSelection, stored_selections
 
 
 @dataclass
@@ -29,8 +29,8 @@ class Progress:
 
     parameters: Any
     optimiser: Any
-    selections: dict[Rule, Selection | CalmSelection]
-    selected: dict[Rule, Any] = field(default_factory=dict)  # parameters
+    selections: dict[SelectionRule, Selection | SpikeFilteredSelection]
+    selected: dict[SelectionRule, Any] = field(default_factory=dict)  # parameters
     iteration: int = 0  # updates so far, skipped ones included
     skipped_updates: int = 0
     skipped_in_a_row: int = 0
@@ -77,11 +77,11 @@ class Checkpoints:
             return None
         path, tensors, about = found
         if fields := different_fields(self._config, self._computed_by, about):
-            raise RunProblem(f"{path} belongs to another config; different: {', '.join(fields)}")
+            raise RunError(f"{path} belongs to another config; different: {', '.join(fields)}")
         try:
             return _restore(fresh, tensors, about, self._config.training.window)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise RunProblem(f"{path} is not a checkpoint: {error!r}") from error
+            raise RunError(f"{path} is not a checkpoint: {error!r}") from error
 
 
 def newest_values(folder: Path) -> dict[str, Any] | None:
@@ -102,7 +102,7 @@ def different_fields(
             {**without_iterations(about["config"]), **computed_by, **_known(about, computed_by)},
         )
     except (KeyError, TypeError, AttributeError) as error:
-        raise RunProblem(f"the config in a checkpoint cannot be read: {error!r}") from error
+        raise RunError(f"the config in a checkpoint cannot be read: {error!r}") from error
 
 
 def _known(about: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
@@ -120,10 +120,10 @@ def _newest(folder: Path, warn: Callable[[str], None]) -> Found | None:
         if path.exists():
             try:
                 found.append((path, *_read(path)))
-            except RunProblem as error:
+            except RunError as error:
                 problems.append(str(error))
     if not found and problems:
-        raise RunProblem("no checkpoint is whole, so nothing was changed: " + "; ".join(problems))
+        raise RunError("no checkpoint is whole, so nothing was changed: " + "; ".join(problems))
     for problem in problems:
         warn(f"{problem}; resuming from the other checkpoint")
     return max(found, key=lambda entry: entry[2]["iteration"], default=None)
@@ -133,7 +133,7 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     tensors, about = read_tensors(path)
     needed = {"config", "selections", "skipped_updates"}
     if not needed <= about.keys() or type(about.get("iteration")) is not int:
-        raise RunProblem(f"{path} is not a checkpoint")
+        raise RunError(f"{path} is not a checkpoint")
     return tensors, about
 
 

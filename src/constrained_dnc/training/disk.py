@@ -16,12 +16,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from constrained_dnc.choices import SelectionRule
 from constrained_dnc.model.config import MemorySize
-from constrained_dnc.words import Rule
 
 CONFIG, STATUS, METRICS, LOCK = "config.json", "status.json", "metrics.jsonl", "lock"
 CHECKPOINTS = ("checkpoint-a.safetensors", "checkpoint-b.safetensors")
-SELECTED: dict[Rule, str] = {
+SELECTED: dict[SelectionRule, str] = {
     "unseen": "selected.safetensors",
     "seen": "selected-seen.safetensors",
     "score": "selected-score.safetensors",
@@ -43,11 +43,11 @@ def kept_iterations(run: Path) -> list[int]:
     return sorted(int(number) for number in numbers if number.isdecimal())
 
 
-def evaluation_file(run: Path, rule: Rule, memory_size: MemorySize) -> Path:
+def evaluation_file(run: Path, rule: SelectionRule, memory_size: MemorySize) -> Path:
     """Where the scores of a rule's parameters with a memory size are."""
     return run / f"evaluation-{rule}-{memory_size}.parquet"
 
 
-def evaluation_files(run: Path, rule: Rule) -> list[Path]:
+def evaluation_files(run: Path, rule: SelectionRule) -> list[Path]:
     """The same for all memory sizes that were evaluated."""
     return sorted(run.glob(f"evaluation-{rule}-*.parquet"))

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 from jaxtyping import Shaped
 
-from constrained_dnc.errors import RunProblem
+from constrained_dnc.errors import RunError
 from constrained_dnc.files import Tensors
 
 
@@ -25,7 +25,7 @@ def fill_leaves(like: Any, tensors: Tensors, prefix: str) -> Any:
         found = tensors.get(name)
         if found is None or (found.shape, found.dtype) != (leaf.shape, leaf.dtype):
             what = "missing" if found is None else f"{found.dtype} of shape {found.shape}"
-            raise RunProblem(f"{name} is {what}; needed: {leaf.dtype} of shape {leaf.shape}")
+            raise RunError(f"{name} is {what}; needed: {leaf.dtype} of shape {leaf.shape}")
         leaves.append(jax.numpy.asarray(found))
     return jax.tree.unflatten(jax.tree.structure(like), leaves)
 

@@ -14,9 +14,10 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from constrained_dnc.config import Config, located
+from constrained_dnc.choices import BACKEND_CHOICES, PAPER_RULE, BackendChoice, SelectionRule
+from constrained_dnc.config import Config, with_absolute_paths
 from constrained_dnc.cores import MAX_THREADS
-from constrained_dnc.errors import BadSetting, RunProblem, one_of, require_integer, require_path
+from constrained_dnc.errors import RunError, SettingError, one_of, require_integer, require_path
 from constrained_dnc.files import locked, remove_unfinished, write_json
 from constrained_dnc.model.backend import AbstractBackend
 from constrained_dnc.training.disk import LOCK, METRICS, STATUS
@@ -38,7 +39,6 @@ from constrained_dnc.training.run import (
 )
 from constrained_dnc.training.stopping import Stop, postponed_signals
 from constrained_dnc.training.streams import Drawn, draw, entropy_batch
-from constrained_dnc.words import BACKEND_CHOICES, PAPERS_RULE, BackendChoice, Rule
 
 
 def train(
@@ -60,10 +60,10 @@ def train(
         threads = int(threads)
     require_path("run_dir", run_dir)
     if not isinstance(config, Config):
-        raise BadSetting("config", config, "a Config, as make_config(task, approach) returns it")
+        raise SettingError("config", config, "a Config, as make_config(task, approach) returns it")
     if isinstance(backend, str) and backend not in BACKEND_CHOICES:
-        raise BadSetting("backend", backend, one_of(BACKEND_CHOICES, backend))
-    config, folder = located(config), Path(run_dir)
+        raise SettingError("backend", backend, one_of(BACKEND_CHOICES, backend))
+    config, folder = with_absolute_paths(config), Path(run_dir)
     observer = observer or Observer()
     prepare_folder(folder)
     with postponed_signals() as stop, jax.enable_x64(False):  # the same bits with either default
@@ -112,7 +112,7 @@ class _Training:
                 self.observer.say("compiling: the first iteration of every length takes longer")
                 self._iterate(stop)
         except BaseException as error:
-            with suppress(RunProblem):  # the disk may be full; the error itself says so
+            with suppress(RunError):  # the disk may be full; the error itself says so
                 self._publish("failed", f"{type(error).__name__}: {error}")
             raise
 
@@ -134,8 +134,8 @@ class _Training:
                 self._step(drawn)
                 if drawn.iteration % every == 0 and self._end is None:
                     self._checkpoint("training", "")
-        if PAPERS_RULE not in self.progress.selected:  # diverged before the first measurement
-            self._select(PAPERS_RULE, math.inf)
+        if PAPER_RULE not in self.progress.selected:  # diverged before the first measurement
+            self._select(PAPER_RULE, math.inf)
         self._checkpoint(*self._end)
         self._warn_of_skipped()
 
@@ -227,7 +227,7 @@ class _Training:
         self._select("score", score, seen_loss)
         return {"unseen_loss": unseen_loss, "seen_loss": seen_loss, "unseen_score": score}
 
-    def _select(self, rule: Rule, *measured: float) -> None:
+    def _select(self, rule: SelectionRule, *measured: float) -> None:
         if self.progress.selections[rule].add(self.progress.iteration, *measured):
             self.progress.selected[rule] = self.progress.parameters
 
@@ -277,7 +277,7 @@ class _Training:
         write_json(self.folder / STATUS, about)
 
     def _snapshot(self, loss: float) -> Snapshot:
-        papers = self.progress.selections[PAPERS_RULE]
+        papers = self.progress.selections[PAPER_RULE]
         return Snapshot(
             self.progress.iteration,
             self.config.training.iterations,

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from constrained_dnc.errors import RunProblem
+from constrained_dnc.errors import RunError
 from constrained_dnc.files import open_in_place, reason_of
 
 MAX_SHOWN = 5
@@ -38,7 +38,7 @@ class MetricsFile:
             whole = content[: content.rfind(b"\n") + 1]  # a torn line has no end
             self._file.truncate(len(whole))
         except OSError as error:
-            raise RunProblem(f"{path} cannot be written: {reason_of(error)}") from error
+            raise RunError(f"{path} cannot be written: {reason_of(error)}") from error
         self._digest = hashlib.sha256(whole)
         warn_of_damage(path, content, num_bytes, checksum, warn)
 
@@ -62,7 +62,7 @@ class MetricsFile:
             while content:
                 content = content[self._file.write(content) :]
         except OSError as error:
-            raise RunProblem(f"{self._path} cannot be written: {reason_of(error)}") from error
+            raise RunError(f"{self._path} cannot be written: {reason_of(error)}") from error
 
     def sync(self) -> tuple[int, str]:
         """Flush all lines to disk; their number of bytes and their checksum."""
@@ -70,7 +70,7 @@ class MetricsFile:
             os.fsync(self._file.fileno())
             return self._file.seek(0, os.SEEK_END), self._digest.hexdigest()
         except OSError as error:
-            raise RunProblem(f"{self._path} cannot be written: {reason_of(error)}") from error
+            raise RunError(f"{self._path} cannot be written: {reason_of(error)}") from error
 
 
 def parse_lines(content: bytes) -> tuple[list[dict[str, Any]], list[int]]:

@@ -10,9 +10,10 @@ from typing import Any, Literal
 import equinox as eqx
 import optax
 
-from constrained_dnc.config import Config, TrainingConfig, differences, lengthened
+from constrained_dnc.choices import BackendChoice
+from constrained_dnc.config import Config, TrainingConfig, differences, with_min_iterations
 from constrained_dnc.cores import available_cores
-from constrained_dnc.errors import BadSetting, RunProblem
+from constrained_dnc.errors import RunError, SettingError
 from constrained_dnc.files import make_folder, read_json, reason_of
 from constrained_dnc.model.backend import AbstractBackend
 from constrained_dnc.model.dnc import DNC
@@ -22,7 +23,7 @@ from constrained_dnc.training.checkpoint import Checkpoints, Progress
 from constrained_dnc.training.disk import CONFIG, LOCK, STATUS
 from constrained_dnc.training.guard import MAX_SKIPPED_IN_A_ROW
 from constrained_dnc.training.observer import Observer
-from constrained_dnc.training.room import require_room_for_batches
+from constrained_dnc.training.room import check_memory_for_batches
 from constrained_dnc.training.run import (
     Run,
     backend_for,
@@ -35,7 +36,6 @@ from constrained_dnc.training.run import (
     write_config,
 )
 from constrained_dnc.training.selection import new_selections
-from constrained_dnc.words import BackendChoice
 
 
 @dataclass(frozen=True)
@@ -60,10 +60,10 @@ def prepare_folder(folder: Path) -> None:
         names = os.listdir(folder)
     except OSError as error:
         accepted = f"a folder that can be read ({reason_of(error)})"
-        raise BadSetting("run_dir", str(folder), accepted) from error
+        raise SettingError("run_dir", str(folder), accepted) from error
     others = [name for name in names if name != LOCK and name[0] != "."]
     if others and not (folder / CONFIG).exists():
-        raise BadSetting(
+        raise SettingError(
             "run_dir", str(folder), f"a new or empty folder, or a run's with a {CONFIG}"
         )
 
@@ -79,7 +79,7 @@ def open_training(
     stored = open_run(folder) if (folder / CONFIG).exists() else None
     if stored is not None:
         _refuse_changes(stored, config, backend, threads)
-    require_room_for_batches(config, get_task(config.task))
+    check_memory_for_batches(config, get_task(config.task))
     model = initial_model(config)
     parameters, rest = eqx.partition(model, eqx.is_inexact_array)
     if threads is None:
@@ -169,9 +169,9 @@ def _refuse_changes(
 
     It may become longer: that is the run it would have been with as many iterations at once.
     """
-    fields = differences(lengthened(stored.config, config.training.iterations), config)
+    fields = differences(with_min_iterations(stored.config, config.training.iterations), config)
     if fields:
-        raise BadSetting(
+        raise SettingError(
             "run_dir",
             str(stored.folder),
             f"a folder of its own for every config; there and here are different: "
@@ -179,9 +179,11 @@ def _refuse_changes(
         )
     name = backend if isinstance(backend, str) else backend.name
     if name not in ("auto", stored.backend):
-        raise BadSetting("backend", name, f"{stored.backend}, with which {stored.folder} began")
+        raise SettingError("backend", name, f"{stored.backend}, with which {stored.folder} began")
     if threads not in (None, stored.threads):
-        raise BadSetting("threads", threads, f"{stored.threads}, with which {stored.folder} began")
+        raise SettingError(
+            "threads", threads, f"{stored.threads}, with which {stored.folder} began"
+        )
 
 
 def _warn_of_changes(run: Run, observer: Observer) -> None:
@@ -206,6 +208,6 @@ def _seconds_before(folder: Path, run_id: str, observer: Observer) -> float:
         return 0.0
     try:
         return read_status(folder, run_id).seconds
-    except RunProblem as error:
+    except RunError as error:
         observer.warn(f"{error}; it is written again, and the time spent so far is lost")
         return 0.0

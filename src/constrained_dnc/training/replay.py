@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from constrained_dnc.errors import BadSetting, RunProblem
+from constrained_dnc.errors import RunError, SettingError
 from constrained_dnc.files import Fields, read_tensors, require_fields
 from constrained_dnc.model.dnc import DNC, DNCState, Internals
 from constrained_dnc.model.losses import total_loss
@@ -60,7 +60,7 @@ def replay(run: Run | str | Path, iteration: int | None = None) -> Replayed:
     iteration = kept[0] if iteration is None and kept else iteration
     if iteration not in kept:
         accepted = f"one of {', '.join(map(str, kept))}" if kept else "none: no update was skipped"
-        raise BadSetting("iteration", iteration, accepted)
+        raise SettingError("iteration", iteration, accepted)
     assert iteration is not None
     path = kept_file(run.folder, iteration)
     tensors, about = read_tensors(path)
@@ -68,8 +68,8 @@ def replay(run: Run | str | Path, iteration: int | None = None) -> Replayed:
     require_own(path, about, run.config.run_id)
     try:
         model = load_model(run.config, tensors, "parameters")
-    except RunProblem as error:
-        raise RunProblem(f"{path} has the parameters of another model: {error}") from error
+    except RunError as error:
+        raise RunError(f"{path} has the parameters of another model: {error}") from error
     batch = training_batch(run.task, run.config, iteration)
     return Replayed(iteration, batch.length, _overflow(run, about) or _finding(run, model, batch))
 

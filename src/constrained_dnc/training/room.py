@@ -9,7 +9,7 @@ import equinox as eqx
 import jax
 
 from constrained_dnc.config import Config
-from constrained_dnc.errors import BadSetting
+from constrained_dnc.errors import SettingError
 from constrained_dnc.model.build import build_dnc
 from constrained_dnc.tasks.task import AbstractTask
 
@@ -19,7 +19,7 @@ COPIES = 4
 """Of the parameters while training: themselves, their gradient and Adam's two means of it."""
 
 
-def require_room_for_parameters(config: Config, task: AbstractTask) -> None:
+def check_memory_for_parameters(config: Config, task: AbstractTask) -> None:
     """Refuse a model that cannot be trained here."""
     size = config.model
     if size.hidden_size * (size.hidden_size + size.num_reads * size.word_size) <= SURELY_FITS:
@@ -35,7 +35,7 @@ def require_room_for_parameters(config: Config, task: AbstractTask) -> None:
     _require(config, floats, "model.hidden_size", "model.word_size", "model.num_reads")
 
 
-def require_room_for_batches(config: Config, task: AbstractTask) -> None:
+def check_memory_for_batches(config: Config, task: AbstractTask) -> None:
     """Refuse batches of which even the least that must be kept does not fit.
 
     That is, for the gradient, memory and controller after every step; in evaluation, the memory
@@ -58,7 +58,7 @@ def _require(config: Config, floats: int | float, *settings: str) -> None:
     default = Config(config.task, config.approach)
     largest = max(settings, key=lambda name: _value(config, name) / _value(default, name))
     accepted = f"a size that can be trained with the {memory / 1e9:.0f} GB of this machine"
-    raise BadSetting(largest, _value(config, largest), accepted)
+    raise SettingError(largest, _value(config, largest), accepted)
 
 
 def _value(config: Config, setting: str) -> int:

@@ -16,11 +16,12 @@ import equinox as eqx
 import jax
 
 from constrained_dnc import zoo
+from constrained_dnc.choices import PAPER_RULE, RULES, SelectionRule
 from constrained_dnc.config import Config
 from constrained_dnc.cores import MAX_THREADS
 from constrained_dnc.errors import (
-    BadSetting,
-    RunProblem,
+    RunError,
+    SettingError,
     one_of,
     require_integer,
     require_path,
@@ -50,8 +51,7 @@ from constrained_dnc.training.disk import CONFIG, LOCK, METRICS, SELECTED, STATU
 from constrained_dnc.training.leaves import fill_leaves, name_leaves
 from constrained_dnc.training.metrics import parse_lines, warn_of_damage
 from constrained_dnc.training.observer import logger
-from constrained_dnc.training.room import require_room_for_parameters
-from constrained_dnc.words import PAPERS_RULE, RULES, Rule
+from constrained_dnc.training.room import check_memory_for_parameters
 
 PACKAGES = ("constrained-dnc", "jax", "jaxlib", "equinox", "optax", "numpy", "scipy")
 
@@ -69,8 +69,8 @@ class Status:
     iteration: int
     iterations: int
     skipped_updates: int
-    best_iteration: dict[Rule, int | None]
-    running_mean: dict[Rule, float | None]  # of the loss or score, at the best iteration
+    best_iteration: dict[SelectionRule, int | None]
+    running_mean: dict[SelectionRule, float | None]  # of the loss or score, at the best iteration
     seconds: float  # spent in training, all processes together
     updated: str
 
@@ -82,7 +82,7 @@ class Selected:
     model: DNC
     iteration: int
     running_mean: float | None  # of the loss or score that selected it
-    rule: Rule
+    rule: SelectionRule
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class Run:
         if status.state == "failed":  # it may have come further than its checkpoint
             return status
         if status.state in (*ENDED, "stopped") and status.iteration != iteration:
-            raise RunProblem(
+            raise RunError(
                 f"{self.folder / STATUS} is of iteration {status.iteration}, the newest whole "
                 f"checkpoint of iteration {iteration}; `cdnc train` with the same settings "
                 "repairs it"
@@ -132,7 +132,7 @@ class Run:
         computed_by = {"backend": self.backend, "threads": self.threads}
         if about and (fields := different_fields(self.config, computed_by, about)):
             problem = f"the newest checkpoint of {self.folder} belongs to another config"
-            raise RunProblem(f"{problem}; different: {', '.join(fields)}")
+            raise RunError(f"{problem}; different: {', '.join(fields)}")
         return about
 
     @property
@@ -151,9 +151,9 @@ class Run:
         return self.selected().model
 
     @property
-    def default_rule(self) -> Rule:
+    def default_rule(self) -> SelectionRule:
         """The paper's rule; for a pretrained model, the one that all of them come with."""
-        return zoo.RULE if self.is_pretrained else PAPERS_RULE
+        return zoo.RULE if self.is_pretrained else PAPER_RULE
 
     @property
     def is_pretrained(self) -> bool:
@@ -167,32 +167,34 @@ class Run:
             return self.folder
         return Path("runs", f"zoo-{self.task.name}-{self.config.approach.name}")
 
-    def selected(self, rule: Rule | None = None) -> Selected:
+    def selected(self, rule: SelectionRule | None = None) -> Selected:
         """The parameters that a rule selected; training/selection.py says how."""
         path, tensors, about = self.read_selected(rule)
         try:
             model = load_model(self.config, tensors, "parameters")
-        except RunProblem as error:
-            raise RunProblem(f"{path} has the parameters of another model: {error}") from error
+        except RunError as error:
+            raise RunError(f"{path} has the parameters of another model: {error}") from error
         return Selected(model, about["iteration"], about["running_mean"], about["selection"])
 
-    def read_selected(self, rule: Rule | None = None) -> tuple[Path, Tensors, dict[str, Any]]:
+    def read_selected(
+        self, rule: SelectionRule | None = None
+    ) -> tuple[Path, Tensors, dict[str, Any]]:
         """The file of selected parameters, which is this run's and that rule's, and its content."""
         rule = self.default_rule if rule is None else rule
         if rule not in RULES:
-            raise BadSetting("selection", rule, one_of(RULES))
+            raise SettingError("selection", rule, one_of(RULES))
         path = self.folder / SELECTED[rule]
         if self.is_pretrained and not path.exists():
             there = [name for name in RULES if (self.folder / SELECTED[name]).exists()]
             accepted = f"{' or '.join(there)}: no others come with this pretrained model"
-            raise BadSetting("selection", rule, accepted)
+            raise SettingError("selection", rule, accepted)
         if not path.exists():
-            raise RunProblem(f"{self.folder} has no selected parameters yet")
+            raise RunError(f"{self.folder} has no selected parameters yet")
         tensors, about = read_tensors(path)
         require_fields(path, about, _ABOUT_SELECTED)
         if about["selection"] != rule:
             selection = about["selection"]
-            raise RunProblem(f"{path} has the parameters of another rule: {selection!r}")
+            raise RunError(f"{path} has the parameters of another rule: {selection!r}")
         require_own(path, about, self.config.run_id)
         return path, tensors, about
 
@@ -200,7 +202,7 @@ class Run:
 def require_own(path: Path, about: Mapping[str, Any], run_id: str) -> None:
     """Refuse a file that says that it is another run's; earlier versions do not say."""
     if about.get("run_id", run_id) != run_id:
-        raise RunProblem(f"{path} is of another run: {about['run_id']!r:.60}, not {run_id}")
+        raise RunError(f"{path} is of another run: {about['run_id']!r:.60}, not {run_id}")
 
 
 def read_status(folder: Path, run_id: str | None = None) -> Status:
@@ -262,9 +264,9 @@ def load_run(folder: str | Path, *, trust_code: bool = False) -> Run:
     `trust_code`.
     """
     run = open_run(folder)
-    if run.config.own_code and not trust_code:
-        raise RunProblem(
-            f"{run.folder / CONFIG} names code, {' and '.join(run.config.own_code)}: it is run "
+    if run.config.user_code and not trust_code:
+        raise RunError(
+            f"{run.folder / CONFIG} names code, {' and '.join(run.config.user_code)}: it is run "
             "only if you trust it and say so, with --trust-code or load_run(..., trust_code=True)"
         )
     for sentence in changed_sources(run):
@@ -281,16 +283,16 @@ def open_run(folder: str | Path) -> Run:
     except OSError:  # too long for a name
         is_run = False
     if not is_run:
-        raise BadSetting("run", str(folder), f"a run directory, with a {CONFIG}")
+        raise SettingError("run", str(folder), f"a run directory, with a {CONFIG}")
     path = folder / CONFIG
     stored = read_json(path)
     try:
         run = Run(folder, Config.from_dict(stored["config"]), stored["backend"], stored["threads"])
         require_integer("threads", run.threads, 1, MAX_THREADS)
     except KeyError as error:
-        raise RunProblem(f"{path} cannot be read: {error} is missing") from error
-    except (BadSetting, RecursionError) as error:
-        raise RunProblem(f"{path} cannot be read: {error}") from error
+        raise RunError(f"{path} cannot be read: {error} is missing") from error
+    except (SettingError, RecursionError) as error:
+        raise RunError(f"{path} cannot be read: {error}") from error
     known = {"versions", "platform", "sources"} & stored.keys()
     require_fields(path, stored, dict.fromkeys(known, _is_mapping))
     _refuse_changed_config(run, stored)
@@ -303,10 +305,10 @@ def _is_mapping(value: Any) -> bool:
 
 def changed_sources(run: Run) -> list[str]:
     """One sentence for every file of your own that is not what it was when the run began."""
-    if not run.config.own_code:
+    if not run.config.user_code:
         return []
     then = read_json(run.folder / CONFIG).get("sources", {})
-    now = fingerprints("run", run.config.own_code)
+    now = fingerprints("run", run.config.user_code)
     changed = [path for path, digest in now.items() if then.get(path, digest) != digest]
     return [
         f"{path} changed since {run.folder} began: scores may not mean the same" for path in changed
@@ -319,16 +321,16 @@ def _refuse_changed_config(run: Run, stored: dict[str, Any]) -> None:
     if stored.get("run_id") == run.config.run_id and checksum == checksum_of(stored):
         return
     reason = "its checksum does not match"
-    with suppress(RunProblem):
+    with suppress(RunError):
         about = newest_values(run.folder) or {"config": dataclasses.asdict(run.config)}
         computed_by = {"backend": run.backend, "threads": run.threads}
         if fields := different_fields(run.config, computed_by, about):
             reason = f"{', '.join(fields)} (there and in the checkpoint)"
-    raise RunProblem(f"{run.folder / CONFIG} was changed after the run began: {reason}")
+    raise RunError(f"{run.folder / CONFIG} was changed after the run began: {reason}")
 
 
 def load_pretrained(
-    task: str, approach: str, selection: Rule | None = None
+    task: str, approach: str, selection: SelectionRule | None = None
 ) -> tuple[DNC, AbstractTask]:
     """A model of the zoo and the task it was trained on; `cdnc zoo` lists them.
 
@@ -342,7 +344,7 @@ def load_pretrained(
 def initial_model(config: Config) -> DNC:
     """The model before training, in single precision whatever JAX's default is."""
     task = get_task(config.task)
-    require_room_for_parameters(config, task)
+    check_memory_for_parameters(config, task)
     with jax.enable_x64(False):
         return build_dnc(config.approach, task, config.model, key=jax.random.key(config.seed))
 
@@ -376,8 +378,8 @@ def write_config(folder: Path, config: Config, backend: str, threads: int) -> No
         "threads": threads,
         **environment(),
     }
-    if config.own_code:
-        stored["sources"] = fingerprints("task", config.own_code)
+    if config.user_code:
+        stored["sources"] = fingerprints("task", config.user_code)
     write_json(folder / CONFIG, {**stored, "checksum": checksum_of(stored)})
 
 
@@ -414,7 +416,7 @@ def _version(package: str) -> str | None:
 def write_selected(
     folder: Path,
     run_id: str,
-    rule: Rule,
+    rule: SelectionRule,
     parameters: Any,
     iteration: int | None,
     mean: float | None,

@@ -12,9 +12,9 @@ import statistics
 from collections import deque
 from typing import Any
 
-from constrained_dnc.config import CALM
+from constrained_dnc.choices import SelectionRule
+from constrained_dnc.config import SPIKE_FACTOR
 from constrained_dnc.training.metrics import finite_or_none
-from constrained_dnc.words import Rule
 
 
 class Selection:
@@ -80,14 +80,14 @@ class Selection:
         return selection
 
 
-class CalmSelection:
+class SpikeFilteredSelection:
     """Follows the running mean of a score over the last `window` calm measurements.
 
-    A measurement is calm if the loss on seen lengths that comes with it is at most `CALM` times
-    the median of the last `window` such losses. In a spike the score at the unseen length says
-    little about the parameters, and parameters from a spike are never wanted.
+    A measurement is calm if the loss on seen lengths that comes with it is at most `SPIKE_FACTOR`
+    times the median of the last `window` such losses. In a spike the score at the unseen length
+    says little about the parameters, and parameters from a spike are never wanted.
 
-    >>> selection = CalmSelection(window=3)
+    >>> selection = SpikeFilteredSelection(window=3)
     >>> measured = ((10, 0.5, 0.1), (20, 0.9, 0.1), (30, 1.0, 4.0), (40, 0.4, 0.1))
     >>> [selection.add(iteration, score, loss) for iteration, score, loss in measured]
     [True, True, False, True]
@@ -119,7 +119,7 @@ class CalmSelection:
         if not math.isfinite(seen_loss):  # the update was skipped
             return False
         self._seen_losses.append(seen_loss)
-        if seen_loss > CALM * statistics.median(self._seen_losses):
+        if seen_loss > SPIKE_FACTOR * statistics.median(self._seen_losses):
             return False
         return self._errors.add(iteration, 1 - score)
 
@@ -128,22 +128,26 @@ class CalmSelection:
         return {"seen_losses": list(self._seen_losses), "errors": self._errors.to_values()}
 
     @staticmethod
-    def from_values(values: dict[str, Any], window: int) -> CalmSelection:
+    def from_values(values: dict[str, Any], window: int) -> SpikeFilteredSelection:
         """The selection that `to_values` described."""
-        selection = CalmSelection(window)
+        selection = SpikeFilteredSelection(window)
         selection._seen_losses.extend(values["seen_losses"])
         selection._errors = Selection.from_values(values["errors"], window)
         return selection
 
 
-def new_selections(window: int) -> dict[Rule, Selection | CalmSelection]:
+def new_selections(window: int) -> dict[SelectionRule, Selection | SpikeFilteredSelection]:
     """All rules before the first measurement."""
-    return {"unseen": Selection(window), "seen": Selection(window), "score": CalmSelection(window)}
+    return {
+        "unseen": Selection(window),
+        "seen": Selection(window),
+        "score": SpikeFilteredSelection(window),
+    }
 
 
 def stored_selections(
     values: dict[str, dict[str, Any]], window: int
-) -> dict[Rule, Selection | CalmSelection]:
+) -> dict[SelectionRule, Selection | SpikeFilteredSelection]:
     """All rules as `to_values` described them."""
     return {
         rule: type(fresh).from_values(values[rule], window)

@@ -67,7 +67,7 @@ def _end_at_once(number: int, frame: FrameType | None) -> None:
 
 
 @contextmanager
-def interrupts_end_at_once() -> Iterator[None]:
+def exit_on_sigint() -> Iterator[None]:
     """Let Ctrl-C end the process with one line, also during imports, which an exception can crash.
 
     Nothing is lost: files are whole at any moment, and a training postpones its signals. A thread

@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from constrained_dnc.errors import BadSetting, RunProblem, did_you_mean
+from constrained_dnc.choices import Memory, SelectionRule
+from constrained_dnc.errors import RunError, SettingError, did_you_mean
 from constrained_dnc.files import read_json
 from constrained_dnc.published import max_length_of
-from constrained_dnc.words import Memory, Rule
 
 PREFIX = "zoo:"
 MODELS = Path(__file__).parent / "models"
 SCORES = "scores.json"
-RULE: Rule = "score"
+RULE: SelectionRule = "score"
 """Which parameters come with every model."""
 
 
@@ -44,21 +44,23 @@ class Pretrained:
         about = read_json(path)
         needed = {"trial", "trials", "iterations", "iteration", "commit", "scores"}
         if not needed <= about.keys():
-            raise RunProblem(f"{path} cannot be read: it needs {', '.join(sorted(needed))}")
+            raise RunError(f"{path} cannot be read: it needs {', '.join(sorted(needed))}")
         if not isinstance(about["trials"], list):
-            raise RunProblem(f"{path} cannot be read: trials is not a list")
+            raise RunError(f"{path} cannot be read: trials is not a list")
         return about
 
-    def scores(self, memory: Memory = "trained", selection: Rule = RULE) -> dict[int, float]:
+    def scores(
+        self, memory: Memory = "trained", selection: SelectionRule = RULE
+    ) -> dict[int, float]:
         """Stored score by length: of the same run, also with parameters by another rule."""
         stored = self.about["scores"]
         try:
             found = stored.get(selection, {}).get(memory, {})
             return {int(length): float(score) for length, score in found.items()}
         except (AttributeError, TypeError, ValueError) as error:
-            raise RunProblem(f"{self.folder / SCORES} cannot be read: {error}") from error
+            raise RunError(f"{self.folder / SCORES} cannot be read: {error}") from error
 
-    def max_length(self, memory: Memory = "trained", selection: Rule = RULE) -> int | None:
+    def max_length(self, memory: Memory = "trained", selection: SelectionRule = RULE) -> int | None:
         """The longest length with a score of at least 95 %, 0 if none; None if not measured."""
         scores = self.scores(memory, selection)
         return max_length_of(scores) if scores else None
@@ -83,5 +85,5 @@ def find(name: str | Path) -> Pretrained:
     models, name = pretrained(), str(name)
     if name not in models:
         accepted = ", ".join(models) or "none: this installation has no pretrained models"
-        raise BadSetting("pretrained model", name, accepted + did_you_mean(name, models))
+        raise SettingError("pretrained model", name, accepted + did_you_mean(name, models))
     return models[name]

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from constrained_dnc.cores import MAX_THREADS
-from constrained_dnc.errors import BadSetting, RunProblem, require_integer
+from constrained_dnc.errors import RunError, SettingError, require_integer
 from constrained_dnc.model.controllers import FeedForward, Lstm, PeepholeLstm
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.model.growing import Growing
@@ -61,7 +61,7 @@ class FusedUnroll:
     def __init__(self, threads: int = 1, simd: str | None = None):
         require_integer("threads", threads, 1, MAX_THREADS)
         if _why_missing:
-            raise BadSetting("backend", "fused", f"pure ({_why_missing})")
+            raise SettingError("backend", "fused", f"pure ({_why_missing})")
         with _refusals():
             self._kernel = _kernel.Kernel(threads, simd)
 
@@ -103,7 +103,7 @@ class FusedUnroll:
             )
         run = Forward(*found, self._kernel, dnc if keep else None)
         if growing is not None and run.slots is not None and run.slots.max() > growing.limit:
-            raise RunProblem(growing.refusal)
+            raise RunError(growing.refusal)
         return run
 
     def backward(
@@ -119,7 +119,9 @@ class FusedUnroll:
         """
         refuse_traced(output_cotangents, cell_cotangents)
         if run.by is not self._kernel:
-            raise BadSetting("run", f"forward {run.number} of another kernel", "one of this kernel")
+            raise SettingError(
+                "run", f"forward {run.number} of another kernel", "one of this kernel"
+            )
         with _refusals():
             gradients = self._kernel.backward(
                 run.number,
@@ -137,13 +139,13 @@ def _refusals() -> Iterator[None]:
     try:
         yield
     except ValueError as error:
-        raise BadSetting("backend", "fused", f"pure, or what fused can do: {error}") from error
+        raise SettingError("backend", "fused", f"pure, or what fused can do: {error}") from error
 
 
 def refuse_traced(*trees: Any) -> None:
     """The kernel needs numbers; inside jit, grad and vmap there are none yet."""
     if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(trees)):
-        raise BadSetting("backend", "fused", "pure, inside jit, grad and vmap")
+        raise SettingError("backend", "fused", "pure, inside jit, grad and vmap")
 
 
 def supports(dnc: DNC) -> bool:
@@ -154,7 +156,7 @@ def supports(dnc: DNC) -> bool:
 def _settings(dnc: DNC) -> _kernel.Settings:
     controller = dnc.controller
     if not supports(dnc):
-        raise BadSetting("backend", "fused", "pure, for a controller of your own")
+        raise SettingError("backend", "fused", "pure, for a controller of your own")
     return _kernel.Settings(
         _NAMES[type(controller)],
         dnc.word_size,

@@ -12,11 +12,11 @@ Loss: TypeAlias = Literal["squared error", "cross-entropy"]
 """What a task minimises."""
 LOSSES: tuple[str, ...] = get_args(Loss)
 
-Rule: TypeAlias = Literal["unseen", "seen", "score"]
+SelectionRule: TypeAlias = Literal["unseen", "seen", "score"]
 """How parameters are selected: by the loss at the unseen length, as in the paper, by that at seen
 lengths, or by the score at the unseen length."""
-RULES: tuple[Rule, ...] = get_args(Rule)
-PAPERS_RULE: Rule = "unseen"
+RULES: tuple[SelectionRule, ...] = get_args(SelectionRule)
+PAPER_RULE: SelectionRule = "unseen"
 
 Memory: TypeAlias = Literal["trained", "extended", "growing"]
 """The slots of training, ten times as many, or as many as an input needs."""
