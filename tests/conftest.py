@@ -1,8 +1,10 @@
 """Settings of all tests; pytest reads this before any test module."""
 
+import ctypes
+import gc
 import os
 import signal
-from collections.abc import Iterator
+import sys
 from pathlib import Path
 
 # Most of the time goes into compiling small programs that run once: compile them quickly.
@@ -11,27 +13,37 @@ os.environ.setdefault(
     "--xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1"
     " --xla_cpu_use_fusion_emitters=false",
 )
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 
 import jax
-import pytest
+import psutil
 from hypothesis import settings
 
 # A shell starts what it runs in the background with interrupts ignored, and children inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+ROOT = Path(__file__).parents[1]
 
 collect_ignore_glob = ["*/conftest.py"]  # all of one name; they are read, but hold no doctests
 
 settings.register_profile("shared machine", deadline=None)
 settings.load_profile("shared machine")
 
-MANY_MAPPINGS = 20_000
-"""Of the 65 530 that Linux gives a process; XLA dies without a word when there are no more."""
+# A program that was compiled once, by any worker or by an earlier session, is loaded in half the time.
+jax.config.update("jax_compilation_cache_dir", str(ROOT / ".pytest_cache" / "compiled"))
+
+RELEASE_AT, RELEASE_EVERY = 900_000_000, 300_000_000
+"""Bytes in use at which compiled programs are released, and bytes more before the next time."""
+release_at = RELEASE_AT
 
 
-@pytest.fixture(autouse=True, scope="module")
-def few_compiled_programs() -> Iterator[None]:
-    """Every compiled program takes a few mappings of memory: release them now and then."""
-    yield
-    mappings = Path("/proc/self/maps")
-    if mappings.exists() and mappings.read_bytes().count(b"\n") > MANY_MAPPINGS:
+def pytest_runtest_teardown() -> None:
+    """Release compiled programs: each takes about 1.5 MB, however small, as long as it is cached."""
+    global release_at  # noqa: PLW0603
+    process = psutil.Process()
+    if process.memory_info().rss > release_at:
         jax.clear_caches()
+        gc.collect()
+        if sys.platform == "linux":  # glibc keeps what is freed unless it is asked to return it
+            ctypes.CDLL(None).malloc_trim(0)
+        release_at = max(RELEASE_AT, process.memory_info().rss + RELEASE_EVERY)
