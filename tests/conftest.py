@@ -13,7 +13,6 @@ os.environ.setdefault(
     "--xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1"
     " --xla_cpu_use_fusion_emitters=false",
 )
-os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 
 import jax
 import psutil
@@ -29,7 +28,7 @@ collect_ignore_glob = ["*/conftest.py"]  # all of one name; they are read, but h
 settings.register_profile("shared machine", deadline=None)
 settings.load_profile("shared machine")
 
-# A program that was compiled once, by any worker or by an earlier session, is loaded in half the time.
+# A program that any worker compiled, now or in an earlier session, is loaded in half the time.
 jax.config.update("jax_compilation_cache_dir", str(ROOT / ".pytest_cache" / "compiled"))
 
 RELEASE_AT, RELEASE_EVERY = 900_000_000, 300_000_000
@@ -37,13 +36,18 @@ RELEASE_AT, RELEASE_EVERY = 900_000_000, 300_000_000
 release_at = RELEASE_AT
 
 
+def pytest_runtest_setup() -> None:
+    """Cache small programs too, also after a command that was run here chose otherwise."""
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+
+
 def pytest_runtest_teardown() -> None:
-    """Release compiled programs: each takes about 1.5 MB, however small, as long as it is cached."""
+    """Release compiled programs: JAX keeps each one, and each takes 1.5 MB, however small."""
     global release_at  # noqa: PLW0603
     process = psutil.Process()
     if process.memory_info().rss > release_at:
         jax.clear_caches()
         gc.collect()
-        if sys.platform == "linux":  # glibc keeps what is freed unless it is asked to return it
+        if sys.platform == "linux":  # glibc keeps freed memory unless it is asked to return it
             ctypes.CDLL(None).malloc_trim(0)
         release_at = max(RELEASE_AT, process.memory_info().rss + RELEASE_EVERY)

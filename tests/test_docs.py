@@ -18,6 +18,8 @@ from pathlib import Path
 
 import pytest
 
+from constrained_dnc.cli import main
+
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("benchmarks/*.md")])
 BLOCK = re.compile(
@@ -50,27 +52,37 @@ def test_snippets_run(page, tmp_path, monkeypatch):
 
 
 def run_command(command: str) -> None:
+    """Run a command here, or in a shell where it needs one or starts processes of its own."""
     if command.startswith("make "):
         targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.M)
         assert command.split()[1] in targets
-        return
-    if command.startswith("source .venv/"):
+    elif command.startswith("source .venv/"):
         assert "VENV := .venv\n" in (ROOT / "Makefile").read_text()
-        return
-    if command.startswith("pip install "):
+    elif command.startswith("pip install "):
         project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
         extras = re.fullmatch(r"pip install '?\.(?:\[([\w,]+)\])?'?", command.strip())
         assert extras, command
         assert set(filter(None, [extras[1]])) <= project["optional-dependencies"].keys()
-        return
-    python, root = shlex.quote(sys.executable), shlex.quote(str(ROOT))
-    command = re.sub(
-        r"(^|\| )cdnc\b", lambda found: f"{found[1]}{python} -m constrained_dnc", command
-    )
-    command = re.sub(r"^python\b", lambda _: python, command)
-    command = command.replace("tests/data/", f"{root}/tests/data/").replace(
-        "benchmarks/", f"{root}/benchmarks/"
-    )
+    else:
+        command = re.sub(r"\b(tests/data|benchmarks)/", rf"{shlex.quote(str(ROOT))}/\1/", command)
+        if command.startswith("cdnc ") and not re.search(r"[|>]|\breproduce\b", command):
+            assert run_here(shlex.split(command)[1:]) == 0, command
+        else:
+            run_in_shell(command)
+
+
+def run_here(arguments: list[str]) -> object:
+    """Run `cdnc` in this process, which saves the import of JAX, and return its exit code."""
+    try:
+        return main(arguments) or 0
+    except SystemExit as end:
+        return end.code or 0
+
+
+def run_in_shell(command: str) -> None:
+    python = shlex.quote(sys.executable)
+    command = re.sub(r"(^|\| )cdnc\b", rf"\1{python} -m constrained_dnc", command)
+    command = re.sub(r"^python\b", python, command)
     done = subprocess.run(
         ["bash", "-c", command], capture_output=True, text=True, check=False, timeout=600
     )
@@ -87,3 +99,15 @@ def test_every_decision_is_listed():
     folder = ROOT / "docs" / "decisions"
     listed = LINK.findall((folder / "README.md").read_text(encoding="utf-8"))
     assert sorted(listed) == sorted(path.name for path in folder.glob("0*.md"))
+
+
+def test_what_is_said_to_be_decided_somewhere_is_there():
+    """Names in the table of CONTRIBUTING.md are defined in the files beside them."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    rows = text.partition("## Where it is decided")[2].partition("\n## ")[0]
+    places = re.findall(r"((?:`\w+`(?: and )?)+) in `([\w/]+\.py)`", rows)
+    assert places
+    for names, file in places:
+        source = (ROOT / "src" / "constrained_dnc" / file).read_text(encoding="utf-8")
+        for name in re.findall(r"`(\w+)`", names):
+            assert re.search(rf"(def|class) {name}\b|^{name}\b.*=", source, re.M), (file, name)
