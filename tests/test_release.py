@@ -47,6 +47,12 @@ def test_nothing_is_published_without_a_tag():
     assert set(jobs["publish"]["needs"]) == set(jobs) - {"publish"}
 
 
+def test_actions_are_pinned_to_a_commit_and_say_which_version_it_is():
+    for path in (ROOT / ".github" / "workflows").glob("*.yml"):
+        for action in re.findall(r"uses: (.*)", path.read_text()):
+            assert re.fullmatch(r"[\w/-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", action), (path, action)
+
+
 def test_commits_and_make_lint_have_the_same_linters():
     makefile = (ROOT / "Makefile").read_text().replace("$(BIN)", ".venv/bin")
     lines = re.search(r"^lint:.*\n((?:\t.*\n)+)", makefile, re.M)[1].split("\n")
