@@ -52,11 +52,14 @@ format: setup
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
+# Every worker begins with tests that lie together and share what they train and compile.
+PYTEST := $(BIN)/pytest -n auto --dist worksteal
+
 test: lint
-	$(BIN)/pytest -n auto
+	$(PYTEST)
 
 test-all: lint
-	$(BIN)/pytest -n auto -m ''
+	$(PYTEST) -m ''
 
 # Renew the exact versions after a change of the ranges in pyproject.toml.
 lock: setup
