@@ -50,7 +50,12 @@ def test_a_row_says_which_memory_it_is_about():
 
 def test_free_capacity_is_the_least_at_training_lengths_and_kept(run):
     batch = evaluation_batch(run.task, run.config, 2, 0)
-    inside = run.selected("seen").model.unroll(batch.inputs, 4, internals=True).internals
+    inside = (
+        run.selected("seen")
+        .model.with_memory_size(4)
+        .unroll(batch.inputs, internals=True)
+        .internals
+    )
     usage = np.asarray(inside.memory.usage, np.float64)
     least = min(4 - usage[step, sample].sum() for step in range(6) for sample in range(4))
     assert least - 0.001 <= free_capacity_of(run, run.selected("seen")) <= least
@@ -120,7 +125,9 @@ def test_a_model_that_computes_nan_has_no_free_capacity(run):
     backend = choose_backend(
         "auto", model, run.task.loss, None, memory_size=run.config.model.memory_size
     )
-    assert backend.forward(model, batch.inputs, Growing(4, 0.0)).outputs.shape[1] == 2
+    assert (
+        backend.forward(model.with_memory_size(Growing(4, 0.0)), batch.inputs).outputs.shape[1] == 2
+    )
 
 
 def test_a_growing_memory_is_that_of_the_parameters_that_are_evaluated(run, monkeypatch):
