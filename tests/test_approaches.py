@@ -55,10 +55,7 @@ def test_look_up_over_used_slots_is_a_part_like_the_others(name):
             lambda: Approach("x", "gru"),
             "approach.controller is 'gru'; accepted: one of feed-forward",
         ),
-        (
-            lambda: Approach("x", "feed-forward", (Part("compression"),)),
-            "has no state to constrain",
-        ),
+        (lambda: Approach("x", "feed-forward", (Part("noise"),)), "has no state to constrain"),
         (lambda: Approach("x", "lstm", (Part("noise"),) * 2), "has noise more than once"),
         (
             lambda: Approach("x", lookup="used slots"),
@@ -67,7 +64,10 @@ def test_look_up_over_used_slots_is_a_part_like_the_others(name):
         (lambda: parse_part("regularisation,task_weight=1.5"), "regularisation.task_weight is 1.5"),
         (lambda: parse_part("regularisation,num_pairs=0"), "regularisation.num_pairs is 0"),
         (lambda: parse_part("rounding,levels=2.5"), "rounding.levels is 2.5"),
-        (lambda: parse_part("noise,sigm=1"), "no setting 'sigm' .did you mean sigma.; available"),
+        (
+            lambda: parse_part("noise,sigm=1"),
+            r"no setting 'sigm' \(did you mean sigma\?\); av",
+        ),
         (lambda: parse_part("noise,1"), "accepted: KIND or KIND,NAME=VALUE"),
         (lambda: parse_part("compresion"), "did you mean compression"),
     ],
