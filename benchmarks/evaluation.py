@@ -32,10 +32,8 @@ SHORT = ((50, 50), (500, 20))
 def measure(backend: str, memory_size: int, length: int) -> str:
     """One line: the speed of the forward pass and the memory of the whole process."""
     task, approach = get_task("copy"), get_approach("compr+reg")
-    model = build_dnc(approach, task, ModelConfig(), key=jax.random.key(0))
-    computing = choose_backend(
-        backend, model, task.loss, approach.regularisation, memory_size=memory_size
-    )
+    model = build_dnc(approach, task, ModelConfig(memory_size), key=jax.random.key(0))
+    computing = choose_backend(backend, model, task.loss)
     batch = task.sample(0, BATCH_SIZE, length)
     if length <= 100:
         jax.block_until_ready(computing.forward(model, batch.inputs).outputs)

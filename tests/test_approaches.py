@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from dataclasses import replace
 
 import pytest
 
 from constrained_dnc import published
-from constrained_dnc.approaches import (
-    APPROACHES,
-    Approach,
-    Regularisation,
-    get_approach,
-)
+from constrained_dnc.approaches import APPROACHES, Approach, Part, get_approach, parse_part
+from constrained_dnc.config import Config, make_config
 from constrained_dnc.errors import SettingError
+
+KINDS = ("compression", "regularisation")
 
 
 def test_the_nine_of_the_paper():
     parts = {
-        name: (a.controller, a.compression, a.regularisation is not None)
+        name: (a.controller, *(Part(kind) in a.constraints for kind in KINDS))
         for name, a in APPROACHES.items()
         if a.lookup == "every-slot"
     }
@@ -35,7 +34,7 @@ def test_the_nine_of_the_paper():
         "lstm-reg": ("lstm", False, True),
         "lstm-compr+reg": ("lstm", True, True),
     }
-    assert get_approach("reg").regularisation == Regularisation(task_weight=0.9, num_pairs=5)
+    assert dict(Part("regularisation").settings) == {"task_weight": 0.9, "num_pairs": 5}
 
 
 @pytest.mark.parametrize("name", ["compr+reg", "stateful-baseline"])
@@ -56,22 +55,43 @@ def test_look_up_over_used_slots_is_a_part_like_the_others(name):
             lambda: Approach("x", "gru"),
             "approach.controller is 'gru'; accepted: one of feed-forward",
         ),
-        (lambda: Approach("x", "feed-forward", compression=True), "approach.compression is True"),
-        (
-            lambda: Approach("x", "feed-forward", regularisation=Regularisation()),
-            "which has no state",
-        ),
+        (lambda: Approach("x", "feed-forward", (Part("noise"),)), "has no state to constrain"),
+        (lambda: Approach("x", "lstm", (Part("noise"),) * 2), "has noise more than once"),
         (
             lambda: Approach("x", lookup="used slots"),
             "approach.lookup is 'used slots'; accepted: one of every-slot, used-slots",
         ),
-        (lambda: Regularisation(task_weight=1.5), "regularisation.task_weight is 1.5"),
-        (lambda: Regularisation(num_pairs=0), "regularisation.num_pairs is 0"),
+        (lambda: parse_part("regularisation,task_weight=1.5"), "regularisation.task_weight is 1.5"),
+        (lambda: parse_part("regularisation,num_pairs=0"), "regularisation.num_pairs is 0"),
+        (lambda: parse_part("rounding,levels=2.5"), "rounding.levels is 2.5"),
+        (
+            lambda: parse_part("noise,sigm=1"),
+            r"no setting 'sigm' \(did you mean sigma\?\); av",
+        ),
+        (lambda: parse_part("noise,1"), "accepted: KIND or KIND,NAME=VALUE"),
+        (lambda: parse_part("compresion"), "did you mean compression"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_sentence(make, sentence):
     with pytest.raises(SettingError, match=sentence):
         make()
+
+
+@pytest.mark.parametrize(
+    "text", ["compression", "regularisation,task_weight=0.99,num_pairs=5", "a.b:C,x=1,y=0.5,z=q"]
+)
+def test_a_part_is_the_same_as_text_and_in_a_file(text):
+    part = parse_part(text)
+    assert str(part) == text
+    config = make_config("copy", Approach("mine", "lstm", (part,)))
+    assert Config.from_json(config.to_json()) == config
+    stored = json.loads(config.to_json())["approach"]["constraints"]
+    assert stored == [{"kind": part.kind, "settings": dict(part.settings)}]
+
+
+def test_defaults_need_not_be_given():
+    assert parse_part("regularisation,num_pairs=5") == Part("regularisation")
+    assert parse_part("noise,sigma=1") == Part("noise", (("sigma", 1.0),))
 
 
 def test_errors_travel_between_processes():

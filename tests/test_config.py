@@ -7,7 +7,7 @@ from itertools import chain
 import pytest
 
 from constrained_dnc import published
-from constrained_dnc.approaches import Approach, Regularisation
+from constrained_dnc.approaches import Approach, parse_part
 from constrained_dnc.config import (
     PAPER,
     PRESETS,
@@ -53,7 +53,7 @@ def test_paper_preset_is_the_papers():
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_json_round_trip(preset):
-    approach = Approach("mine", "peephole", regularisation=Regularisation(0.5, 2))
+    approach = Approach("mine", "peephole", (parse_part("regularisation,task_weight=0.5"),))
     for config in (make_config("sort", "compr", preset=preset), make_config("add", approach)):
         again = Config.from_json(config.to_json())
         assert again == config
@@ -101,8 +101,8 @@ def test_a_longer_run_keeps_its_name():
             "learning_rate is 10+.* up to 3.4e",
         ),
         (lambda c: c.update(model=3), "config.model"),
-        (lambda c: c["approach"].update(regularisation={"task_weight": 0.5}), "num_pairs"),
-        (lambda c: c["approach"].update(compression=False), "name of your own"),
+        (lambda c: c["approach"].update(constraints=["noise"]), "its kind and its settings"),
+        (lambda c: c["approach"].update(constraints=[]), "name of your own"),
     ],
 )
 def test_strange_json_is_refused_by_name(change, said):
@@ -180,7 +180,7 @@ def test_differences_name_fields_and_values():
     without = replace(config, approach=Approach("reg2", "peephole"))
     assert [d.split(" ")[0] for d in differences(config, without)] == [
         "approach.name",
-        "approach.regularisation",
+        "approach.constraints",
     ]
 
 

@@ -26,7 +26,7 @@ from constrained_dnc.files import (
     write_json,
     write_tensors,
 )
-from constrained_dnc.training.leaves import fill_leaves, name_leaves
+from constrained_dnc.model.leaves import fill_leaves, name_leaves
 
 TENSORS = {
     "a": np.arange(6, dtype=np.float32).reshape(2, 3),

@@ -54,7 +54,7 @@ def test_values_of_a_wrong_kind_cost_one_sentence() -> None:
 NUMPY = """
 import dataclasses, json
 import numpy as np
-from constrained_dnc import Approach, Config, Regularisation, get_task, make_config, train
+from constrained_dnc import Approach, Config, Part, get_task, make_config, train
 
 config = make_config("copy", "compr", preset="smoke", seed=np.int64(3))
 model = dataclasses.replace(config.model, memory_size=np.int32(9), clip_value=np.float32(20))
@@ -64,10 +64,10 @@ same = make_config("copy", "compr", preset="smoke", seed=3)
 same = dataclasses.replace(same, model=dataclasses.replace(same.model, memory_size=9))
 assert config.run_id == same.run_id
 assert train(config, "run", threads=np.int64(1)).config.seed == 3
-assert Regularisation(np.float32(0.5)) == Regularisation(0.5)
+assert Part("noise", (("sigma", np.float32(0.5)),)) == Part("noise", (("sigma", 0.5),))
 whole = dataclasses.replace(
     config,
-    approach=Approach("mine", regularisation=Regularisation(task_weight=1)),
+    approach=Approach("mine", constraints=(Part("noise", (("sigma", 1),)),)),
     model=dataclasses.replace(config.model, clip_value=20, forget_bias=1),
     training=dataclasses.replace(config.training, learning_rate=1, clip_norm=10),
 )

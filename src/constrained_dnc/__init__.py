@@ -7,16 +7,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from constrained_dnc.approaches import APPROACHES, Approach, Regularisation, get_approach
+    from constrained_dnc.approaches import APPROACHES, Approach, Part, get_approach, parse_part
     from constrained_dnc.config import Config, EvaluationConfig, TrainingConfig, make_config
     from constrained_dnc.errors import RunError, SettingError
     from constrained_dnc.evaluation.lengths import evaluate, predict
     from constrained_dnc.model.backend import choose_backend
     from constrained_dnc.model.build import build_dnc
     from constrained_dnc.model.config import ModelConfig
+    from constrained_dnc.model.constraints import AbstractConstraint
     from constrained_dnc.model.controllers import AbstractController, ControllerStep
     from constrained_dnc.model.dnc import DNC, DNCState
+    from constrained_dnc.model.growing import Growing
     from constrained_dnc.model.losses import total_loss
+    from constrained_dnc.model.memory import AbstractMemory, DNCMemory
     from constrained_dnc.tasks.contract import check_task
     from constrained_dnc.tasks.numeral import AbstractNumeralTask
     from constrained_dnc.tasks.registry import get_task, task_names
@@ -31,18 +34,22 @@ if TYPE_CHECKING:
 __all__ = [
     "APPROACHES",
     "DNC",
+    "AbstractConstraint",
     "AbstractController",
+    "AbstractMemory",
     "AbstractNumeralTask",
     "AbstractTask",
     "Approach",
     "Batch",
     "Config",
     "ControllerStep",
+    "DNCMemory",
     "DNCState",
     "EvaluationConfig",
+    "Growing",
     "ModelConfig",
     "Observer",
-    "Regularisation",
+    "Part",
     "Run",
     "RunError",
     "SettingError",
@@ -58,6 +65,7 @@ __all__ = [
     "load_pretrained",
     "load_run",
     "make_config",
+    "parse_part",
     "predict",
     "replay",
     "task_names",
@@ -66,16 +74,19 @@ __all__ = [
 ]
 
 HOMES = {
-    "approaches": "APPROACHES Approach Regularisation get_approach",
+    "approaches": "APPROACHES Approach Part get_approach parse_part",
     "config": "Config EvaluationConfig TrainingConfig make_config",
     "errors": "SettingError RunError",
     "evaluation.lengths": "evaluate predict",
     "model.backend": "choose_backend",
     "model.build": "build_dnc",
     "model.config": "ModelConfig",
+    "model.constraints": "AbstractConstraint",
     "model.controllers": "AbstractController ControllerStep",
     "model.dnc": "DNC DNCState",
+    "model.growing": "Growing",
     "model.losses": "total_loss",
+    "model.memory": "AbstractMemory DNCMemory",
     "tasks.contract": "check_task",
     "tasks.numeral": "AbstractNumeralTask",
     "tasks.registry": "get_task task_names",

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeAlias
 
 from constrained_dnc.errors import (
+    LARGEST,
     SettingError,
-    coerce_numbers,
+    did_you_mean,
     one_of,
     require_integer,
     require_name,
@@ -17,83 +22,142 @@ from constrained_dnc.plugins import ACCEPTED_PATHS, is_import_path
 CONTROLLERS = ("lstm", "peephole", "feed-forward")
 LOOKUPS = ("every-slot", "used-slots")
 
+Value: TypeAlias = bool | int | float | str
+"""Of a setting."""
+
+_fraction = partial(require_number, minimum=0.0, maximum=1.0)
+_number = partial(require_number, minimum=0.0, maximum=LARGEST)
+_DEFAULTS: dict[str, dict[str, tuple[Value, Callable[[str, object], None]]]] = {
+    "compression": {},
+    "regularisation": {
+        "task_weight": (0.9, _fraction),
+        "num_pairs": (5, partial(require_integer, minimum=1)),
+    },
+    "noise": {"sigma": (0.1, _number)},
+    "rounding": {"levels": (3, partial(require_integer, minimum=2))},
+}
+"""The settings of the built-in constraints: what each is by default, and its check."""
+CONSTRAINTS = tuple(_DEFAULTS)
+
 
 @dataclass(frozen=True)
-class Regularisation:
-    """A loss that pulls the most similar states of a sequence closer together."""
+class Part:
+    """A part of an approach by its kind, with settings.
 
-    task_weight: float = 0.9
-    """Weight of the task's loss, lambda; the state's loss has the rest."""
-    num_pairs: int = 5
-    """How many of the most similar pairs of states count, K."""
+    >>> parse_part("regularisation,task_weight=0.99")
+    Part(kind='regularisation', settings=(('task_weight', 0.99), ('num_pairs', 5)))
+    """
+
+    kind: str
+    """compression, regularisation, noise, rounding, or package.module:Class or file.py:Class."""
+    settings: tuple[tuple[str, Value], ...] = ()
+    """Names and values; the defaults of a built-in part need not be given."""
 
     def __post_init__(self) -> None:
-        require_number("regularisation.task_weight", self.task_weight, 0.0, 1.0)
-        require_integer("regularisation.num_pairs", self.num_pairs, 1)
-        coerce_numbers(self)
+        settings = dict(self.settings)
+        if self.kind in _DEFAULTS:
+            known = _DEFAULTS[self.kind]
+            check_settings(self.kind, settings)
+            filled = {name: settings.get(name, default) for name, (default, _) in known.items()}
+            settings = {name: type(known[name][0])(value) for name, value in filled.items()}
+        elif not is_import_path(self.kind):
+            accepted = f"{one_of(CONSTRAINTS, self.kind)}, or {ACCEPTED_PATHS}"
+            raise SettingError("approach.constraints", self.kind, accepted)
+        else:
+            settings = dict(sorted(settings.items()))
+        object.__setattr__(self, "settings", tuple(settings.items()))
+
+    def __str__(self) -> str:
+        """The text that `parse_part` reads."""
+        return ",".join([self.kind, *(f"{name}={value}" for name, value in self.settings)])
+
+
+def parse_part(text: str) -> Part:
+    """The part that a text such as `regularisation,task_weight=0.9,num_pairs=5` stands for."""
+    kind, *pairs = text.split(",")
+    settings = []
+    for pair in pairs:
+        name, sign, value = pair.partition("=")
+        if not sign or not name.isidentifier():
+            accepted = "KIND or KIND,NAME=VALUE,NAME=VALUE"
+            raise SettingError("approach.constraints", text, accepted)
+        settings.append((name, _parse_value(value)))
+    return Part(kind, tuple(settings))
+
+
+def _parse_value(text: str) -> Value:
+    if text in ("True", "False"):
+        return text == "True"
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(text)
+    return text
+
+
+def check_settings(kind: str, settings: Mapping[str, object]) -> None:
+    """Refuse unknown settings of a built-in constraint, and values that cannot be."""
+    known = _DEFAULTS[kind]
+    for name, value in settings.items():
+        if name not in known:
+            names = ", ".join(known) or "none"
+            hint = did_you_mean(name, known)
+            raise SettingError(f"{kind} has no setting {name!r}{hint}; available: {names}")
+        known[name][1](f"{kind}.{name}", value)
 
 
 @dataclass(frozen=True)
 class Approach:
-    """A combination of parts; give a new combination a name of its own.
+    """A combination of parts; a new combination needs a new name.
 
-    >>> Approach("gentle", "peephole", regularisation=Regularisation(task_weight=0.99)).name
-    'gentle'
+    >>> gentle = parse_part("regularisation,task_weight=0.99")
+    >>> Approach("gentle", "peephole", (gentle,)).summary()
+    'peephole controller, regularised state (task_weight 0.99, num_pairs 5)'
     """
 
     name: str
     """What tables and files call it."""
     controller: str = "lstm"
-    """lstm, peephole, feed-forward, or package.module:Class or file.py:Class for your own."""
-    compression: bool = False
-    """Squash the carried cell state with tanh."""
-    regularisation: Regularisation | None = None
-    """Regularise the cell states with an additional loss."""
+    """lstm, peephole, feed-forward, or package.module:Class or file.py:Class."""
+    constraints: tuple[Part, ...] = ()
+    """What is done to the cell state, in this order: compression, regularisation, noise, rounding,
+    or package.module:Class or file.py:Class, each with settings: regularisation,task_weight=0.9."""
     lookup: str = "every-slot"
     """every-slot: look-up by content sees every slot, as in the paper; used-slots: a slot counts as
     far as it is used, so that the number of slots does not matter while one is free."""
 
     def __post_init__(self) -> None:
         require_name("approach.name", self.name)
-        if not isinstance(self.compression, bool):
-            raise SettingError("approach.compression", self.compression, "True or False")
-        if not isinstance(self.regularisation, Regularisation | None):
-            accepted = "a Regularisation, or None"
-            raise SettingError("approach.regularisation", self.regularisation, accepted)
+        kinds = [part.kind for part in self.constraints]
+        for kind in kinds:
+            if kinds.count(kind) > 1:
+                raise SettingError(f"approach.constraints has {kind} more than once")
         if self.lookup not in LOOKUPS:
             raise SettingError("approach.lookup", self.lookup, one_of(LOOKUPS))
         is_text = isinstance(self.controller, str)
         if not is_text or not (self.controller in CONTROLLERS or is_import_path(self.controller)):
-            raise SettingError(
-                "approach.controller",
-                self.controller,
-                f"{one_of(CONTROLLERS)}, or {ACCEPTED_PATHS}",
-            )
-        if self.compression and self.controller not in ("lstm", "peephole"):
-            raise SettingError(
-                "approach.compression", True, f"False with the controller {self.controller!r}"
-            )
-        if self.regularisation is not None and self.controller == "feed-forward":
-            raise SettingError(
-                "approach.regularisation",
-                self.regularisation,
-                "None with the controller 'feed-forward', which has no state",
-            )
+            accepted = f"{one_of(CONTROLLERS)}, or {ACCEPTED_PATHS}"
+            raise SettingError("approach.controller", self.controller, accepted)
+        if self.constraints and self.controller == "feed-forward":
+            raise SettingError("the feed-forward controller has no state to constrain")
 
     def summary(self) -> str:
         """One line for people."""
-        constraints = []
-        if self.compression:
-            constraints.append("compressed state")
-        if self.regularisation is not None:
-            constraints.append(
-                f"regularised state (lambda {self.regularisation.task_weight:g}, "
-                f"K {self.regularisation.num_pairs})"
-            )
-        parts = [f"{self.controller} controller", " and ".join(constraints) or "no constraint"]
+        constraints = " and ".join(map(_describe, self.constraints)) or "no constraint"
+        parts = [f"{self.controller} controller", constraints]
         if self.lookup == "used-slots":
             parts.append("look-up over used slots")
         return ", ".join(parts)
+
+
+def _describe(part: Part) -> str:
+    names = {
+        "compression": "compressed state",
+        "regularisation": "regularised state",
+        "noise": "noisy state",
+        "rounding": "rounded state",
+    }
+    settings = ", ".join(f"{name} {value}" for name, value in part.settings)
+    return names.get(part.kind, part.kind) + (f" ({settings})" if settings else "")
 
 
 APPROACHES: dict[str, Approach] = {
@@ -101,18 +165,17 @@ APPROACHES: dict[str, Approach] = {
     for approach in (
         Approach("stateful-baseline", "lstm"),
         Approach("stateless-baseline", "feed-forward"),
-        Approach("compr", "peephole", compression=True),
-        Approach("reg", "peephole", regularisation=Regularisation()),
-        Approach("compr+reg", "peephole", compression=True, regularisation=Regularisation()),
+        Approach("compr", "peephole", (Part("compression"),)),
+        Approach("reg", "peephole", (Part("regularisation"),)),
+        Approach("compr+reg", "peephole", (Part("compression"), Part("regularisation"))),
         Approach("peephole", "peephole"),
-        Approach("lstm-compr", "lstm", compression=True),
-        Approach("lstm-reg", "lstm", regularisation=Regularisation()),
-        Approach("lstm-compr+reg", "lstm", compression=True, regularisation=Regularisation()),
+        Approach("lstm-compr", "lstm", (Part("compression"),)),
+        Approach("lstm-reg", "lstm", (Part("regularisation"),)),
+        Approach("lstm-compr+reg", "lstm", (Part("compression"), Part("regularisation"))),
         Approach(
             "compr+reg+used",
             "peephole",
-            compression=True,
-            regularisation=Regularisation(),
+            (Part("compression"), Part("regularisation")),
             lookup="used-slots",
         ),
         Approach("stateful-baseline+used", "lstm", lookup="used-slots"),

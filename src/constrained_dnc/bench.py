@@ -37,7 +37,7 @@ from constrained_dnc.model.backend import (
 )
 from constrained_dnc.model.build import build_dnc
 from constrained_dnc.model.config import ModelConfig
-from constrained_dnc.model.memory import interface_size
+from constrained_dnc.model.memory import interface_parts
 from constrained_dnc.tasks.registry import get_task
 
 Report = Callable[[str], None]
@@ -100,7 +100,7 @@ class Floor:
         seen = task.input_size + reads + load.hidden_size
         layers = [  # (outputs, inputs) of every matrix
             (4 * load.hidden_size, seen),
-            (interface_size(load.num_reads, load.word_size), load.hidden_size),
+            (sum(interface_parts(load.num_reads, load.word_size).values()), load.hidden_size),
             (task.output_size, load.hidden_size),
             (task.output_size, reads),
         ]
@@ -177,11 +177,11 @@ def times_ms(
 
 def compare(load: Load, threads: int, repeats: int) -> dict[str, float | None]:
     """Iteration with `fused` and `pure`, the floor, and their ratios, on the cores in force."""
-    pure = Iteration(PureBackend("squared error", None, load.memory_size), load)
+    pure = Iteration(PureBackend("squared error"), load)
     contestants: dict[str, Callable[[], Any]] = {"floor": Floor(load), "pure": pure}
     first = {"pure": _seconds(pure)}
     if fused.missing_reason() is None:
-        backend = FusedBackend("squared error", None, load.memory_size, threads)
+        backend = FusedBackend("squared error", threads)
         contestants["fused"] = Iteration(backend, load)
         first["fused"] = _seconds(contestants["fused"])
     with threadpool_limits(threads, "blas"):
@@ -212,8 +212,7 @@ def _seconds(run: Callable[[], Any]) -> float:
 
 def fastest_backend(load: Load, threads: int) -> AbstractBackend:
     """`fused` where it was built, else `pure`."""
-    model, loss, size = load.model(), get_task(load.task).loss, load.memory_size
-    return choose_backend("auto", model, loss, None, memory_size=size, threads=threads)
+    return choose_backend("auto", load.model(), get_task(load.task).loss, threads=threads)
 
 
 def forward_steps_per_second(load: Load, threads: int) -> float:

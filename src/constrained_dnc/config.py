@@ -16,7 +16,14 @@ from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
 from constrained_dnc import published
-from constrained_dnc.approaches import APPROACHES, CONTROLLERS, Approach, get_approach
+from constrained_dnc.approaches import (
+    APPROACHES,
+    CONSTRAINTS,
+    CONTROLLERS,
+    Approach,
+    Part,
+    get_approach,
+)
 from constrained_dnc.errors import (
     LARGEST,
     LARGEST_SEED,
@@ -162,6 +169,7 @@ class Config:
     def user_code(self) -> tuple[str, ...]:
         """The import paths in it: code that is neither ours nor of an installed entry point."""
         names = {self.task: task_names(), self.approach.controller: CONTROLLERS}
+        names |= {part.kind: CONSTRAINTS for part in self.approach.constraints}
         return tuple(name for name, known in names.items() if name not in known)
 
     @cached_property
@@ -170,12 +178,12 @@ class Config:
 
         A longer run is the same run, only further on.
         """
-        values = without_iterations(dataclasses.asdict(self))
+        values = without_iterations(as_dict(self))
         return hashlib.sha256(_as_text(values).encode()).hexdigest()[:16]
 
     def to_json(self) -> str:
         """The config as text, the same for equal configs."""
-        return _as_text(dataclasses.asdict(self))
+        return _as_text(as_dict(self))
 
     @staticmethod
     def from_json(text: str) -> Config:
@@ -191,6 +199,18 @@ class Config:
         """The config in plain values, as they come out of JSON."""
         config: Config = _build(Config, values, "config")
         return config
+
+
+def as_dict(settings: Any) -> dict[str, Any]:
+    """A config, or a part of one, in the plain values that JSON has."""
+
+    def plain(fields: list[tuple[str, Any]]) -> dict[str, Any]:
+        values = {name: [*v] if isinstance(v, tuple) else v for name, v in fields}
+        if values.keys() == {"kind", "settings"}:
+            values["settings"] = dict(values["settings"])
+        return values
+
+    return dataclasses.asdict(settings, dict_factory=plain)
 
 
 def without_iterations(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -359,8 +379,13 @@ def make_config(
 
 def with_absolute_paths(config: Config) -> Config:
     """The config with absolute paths to your own files, so that it is valid in any folder."""
-    controller = absolute(config.approach.controller)
-    approach = dataclasses.replace(config.approach, controller=controller)
+    parts = (
+        part if part.kind in CONSTRAINTS else Part(absolute(part.kind), part.settings)
+        for part in config.approach.constraints
+    )
+    approach = dataclasses.replace(
+        config.approach, controller=absolute(config.approach.controller), constraints=tuple(parts)
+    )
     return dataclasses.replace(config, task=absolute(config.task), approach=approach)
 
 
@@ -374,7 +399,7 @@ def with_min_iterations(config: Config, iterations: int) -> Config:
 
 def differences(ours: Config, theirs: Config) -> list[str]:
     """The fields in which two configs differ, each with both values."""
-    return differing(dataclasses.asdict(ours), dataclasses.asdict(theirs))
+    return differing(as_dict(ours), as_dict(theirs))
 
 
 def differing(ours: dict[str, Any], theirs: dict[str, Any]) -> list[str]:
@@ -396,6 +421,10 @@ def _build(kind: Any, value: object, path: str) -> Any:
     if isinstance(kind, types.UnionType):  # only `Something | None` occurs
         (kind,) = (option for option in typing.get_args(kind) if option is not types.NoneType)
         return None if value is None else _build(kind, value, path)
+    if kind == tuple[Part, ...]:
+        if not isinstance(value, list | tuple):
+            raise SettingError(path, value, "a list of parts")
+        return tuple(_build_part(part, path) for part in value)
     if is_dataclass(kind):
         return _build_dataclass(kind, value, path)
     if kind is float and type(value) is int:
@@ -405,6 +434,13 @@ def _build(kind: Any, value: object, path: str) -> Any:
     if type(value) is not kind:
         raise SettingError(path, value, f"a value of type {kind.__name__}")
     return value
+
+
+def _build_part(value: object, path: str) -> Part:
+    fits = isinstance(value, Mapping) and value.keys() == {"kind", "settings"}
+    if not fits or not isinstance(value["settings"], Mapping):  # type: ignore[index]
+        raise SettingError(path, value, "parts, each with its kind and its settings")
+    return Part(value["kind"], tuple(value["settings"].items()))  # type: ignore[index]
 
 
 def _build_dataclass(kind: Any, value: object, path: str) -> Any:

@@ -27,7 +27,7 @@ from constrained_dnc.model.config import ModelConfig
 from constrained_dnc.model.controllers import Lstm
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.model.fused import FusedUnroll
-from constrained_dnc.model.memory import interface_parts
+from constrained_dnc.model.memory import DNCMemory, interface_parts
 from constrained_dnc.shapes import Array, Float
 
 ACCEPTED = {
@@ -166,13 +166,10 @@ def build_model(vectors: Vectors) -> DNC:
     key = jax.random.key(0)
     model = DNC(
         Lstm(input_size + num_reads * word_size, hidden_size, key=key),
+        DNCMemory(int(vectors["memory_size"]), word_size, num_reads),
         input_size=input_size,
         output_size=output_size,
-        word_size=word_size,
-        num_reads=num_reads,
-        memory_size=int(vectors["memory_size"]),
         clip_value=ModelConfig.clip_value,
-        lookup="every-slot",
         key=key,
     )
     return eqx.tree_at(
@@ -219,7 +216,7 @@ def _pure(model: DNC, vectors: Vectors) -> tuple[Array, Array, Array, DNC]:
 
     @eqx.filter_value_and_grad(has_aux=True)
     def evaluate(model: DNC) -> tuple[Float[Array, ""], tuple[Array, Array]]:
-        unrolled = model.unroll(inputs, int(vectors["memory_size"]))
+        unrolled = model.unroll(inputs)
         loss = jnp.mean((unrolled.outputs - target) ** 2)
         return loss, (unrolled.outputs, unrolled.cell_states)
 
@@ -230,7 +227,7 @@ def _pure(model: DNC, vectors: Vectors) -> tuple[Array, Array, Array, DNC]:
 def _fused(model: DNC, vectors: Vectors) -> tuple[Array, Array, Array, DNC]:
     kernel = FusedUnroll()
     inputs, target = jnp.asarray(vectors["inputs"]), jnp.asarray(vectors["target"])
-    run = kernel.forward(model, inputs, int(vectors["memory_size"]), keep=True)
+    run = kernel.forward(model, inputs, keep=True)
     loss, cotangents = jax.value_and_grad(lambda y: jnp.mean((y - target) ** 2))(run.outputs)
     gradients = kernel.backward(run, cotangents, np.zeros_like(run.cell_states))
     return loss, jnp.asarray(run.outputs), jnp.asarray(run.cell_states), gradients
@@ -295,7 +292,9 @@ def _by_file_name(gradients: DNC) -> dict[str, npt.NDArray[np.floating]]:
         ),
         "output_bias": np.asarray(gradients.output_bias),
     }
-    sizes = interface_parts(gradients.num_reads, gradients.word_size)
+    memory = gradients.memory
+    assert isinstance(memory, DNCMemory)
+    sizes = interface_parts(memory.num_reads, memory.word_size)
     ends = np.cumsum(list(sizes.values()))[:-1]
     weights = np.split(np.asarray(gradients.interface_weight), ends)
     biases = np.split(np.asarray(gradients.interface_bias), ends)

@@ -21,7 +21,7 @@ def test_states_are_those_before_compression_at_the_unseen_length(tmp_path):
     run = tiny_run(tmp_path)
     arrays = analyse_run(run)
     batch = evaluation_batch(run.task, run.config, 3, 0)
-    unrolled = run.model.unroll(batch.inputs, 4, internals=True)
+    unrolled = run.model.with_memory_size(4).unroll(batch.inputs, internals=True)
     states = np.asarray(unrolled.internals.uncompressed_cell_state)
     assert np.abs(states - np.asarray(unrolled.cell_states)).max() > 1e-3  # compression does much
     expected = analyse_states(states, run.task.encoding_steps(3), batch.num_steps)
@@ -50,7 +50,7 @@ def test_states_are_those_that_are_carried(tmp_path, approach):
     config = replace(config, model=replace(config.model, clip_value=0.25))
     run = train(config, tmp_path, threads=1)
     batch = evaluation_batch(run.task, config, 3, 0)
-    unrolled = run.model.unroll(batch.inputs, 4, internals=True)
+    unrolled = run.model.with_memory_size(4).unroll(batch.inputs, internals=True)
     before, carried = (
         np.asarray(states)
         for states in (unrolled.internals.uncompressed_cell_state, unrolled.cell_states)

@@ -12,6 +12,7 @@ import time
 import pyarrow.parquet as pq
 import pytest
 
+from constrained_dnc.approaches import Approach, Part
 from constrained_dnc.cli import main
 from constrained_dnc.config import SMOKE
 from constrained_dnc.training.run import load_run
@@ -122,13 +123,17 @@ def smoke_run(tmp_path_factory):
 def test_train_stores_what_was_asked_for(tmp_path, capsys):
     arguments = ["train", "copy", "--preset=smoke", "--approach", "reg", "--seed", "7"]
     arguments += ["--training.iterations", "20", "--model.hidden-size", "5"]
-    arguments += ["--approach.name", "gentle", "--approach.regularisation.task-weight", "0.99"]
+    arguments += ["--approach.name", "gentle", "--approach.constraints"]
+    arguments += ["noise,sigma=0.2", "regularisation,task_weight=0.99"]
     assert main([*arguments, "--run-dir", str(tmp_path / "run")]) == 0
     config = load_run(tmp_path / "run").config
     assert (config.seed, config.training.iterations, config.model.hidden_size) == (7, 20, 5)
     assert config.model.memory_size == SMOKE.model.memory_size
     assert (config.approach.name, config.approach.controller) == ("gentle", "peephole")
-    assert config.approach.regularisation.task_weight == 0.99
+    assert [*map(str, config.approach.constraints)] == [
+        "noise,sigma=0.2",
+        "regularisation,task_weight=0.99,num_pairs=5",
+    ]
     result, told = capsys.readouterr()
     lines = told.splitlines()
     assert lines[0].startswith("backend ")
@@ -150,7 +155,9 @@ def test_train_stores_what_was_asked_for(tmp_path, capsys):
         (["--approach", "all"], ["approach is 'all'; accepted: one of compr, "]),
         (["--approach", "comprr"], ["(did you mean compr?), or file.py:NAME"]),
         (["--approach", "none.py:gentle"], ["approaches is 'none.py:gentle'"]),
-        (["--approach.compression", "False"], ["a name of your own"]),
+        (["--approach.constraints", "noise"], ["a name of your own"]),
+        (["--approach.constraints", "nois"], ["(did you mean noise?)"]),
+        (["--approach.constraints", "noise,sigma=a"], ["noise.sigma is 'a'"]),
         (["--training.window", "0"], ["training.window is 0"]),
         (["--training.min-length", "9", "--training.max-length", "3"], ["training.max_length"]),
     ],
@@ -193,7 +200,7 @@ def test_help_shows_the_values_of_the_preset(capsys):
     assert "--approach NAME" in text
     assert "--training.iterations INT" in text
     assert "(default: 60)" in text
-    assert "--approach.regularisation.task-weight" in text
+    assert "--approach.constraints" in text
 
 
 def test_default_folder_is_named_after_the_run(tmp_path, monkeypatch, capsys):
@@ -224,13 +231,13 @@ def test_lengths_at_which_a_growing_memory_was_given_up_are_mentioned(smoke_run,
 def test_an_approach_in_a_file_is_trained(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.py").write_text(
-        "from constrained_dnc import Approach\n"
-        "gentle = Approach('gentle', controller='peephole', compression=True)\n"
+        "from constrained_dnc import Approach, Part\n"
+        "gentle = Approach('gentle', 'peephole', (Part('compression'),))\n"
     )
     arguments = ["--preset=smoke", "--approach=mine.py:gentle", "--training.iterations=10"]
     assert main(["train", "copy", *arguments]) == 0
     approach = load_run(tmp_path / "runs" / "copy-gentle-0").config.approach
-    assert (approach.name, approach.compression) == ("gentle", True)
+    assert approach == Approach("gentle", "peephole", (Part("compression"),))
 
 
 @pytest.mark.parametrize("command", [["predict", "RUN", "3 1"], ["evaluate", "RUN"]])

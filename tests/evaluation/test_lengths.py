@@ -144,9 +144,9 @@ def test_rounding_up_the_steps_changes_nothing(run):
 def test_predict_reads_and_answers_in_plain_values(run):
     answer = predict(run, "3 1 2 4", memory_size=7)
     assert len(answer) == 4
-    task, model = get_task("copy"), run.model
+    task, model = get_task("copy"), run.model.with_memory_size(7)
     batch = task.batch_of([(3, 1, 2, 4)])
-    backend = choose_backend("auto", model, task.loss, None, memory_size=7, threads=1)
+    backend = choose_backend("auto", model, task.loss, threads=1)
     outputs = np.asarray(backend.forward(model, batch.inputs).outputs)
     assert answer == task.decode(outputs, 4)[0]
 

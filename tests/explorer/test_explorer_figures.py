@@ -21,7 +21,7 @@ CONFIG = ModelConfig(memory_size=12, word_size=5, num_reads=2, hidden_size=16)
 @pytest.fixture(scope="module")
 def run():
     model = build_dnc(get_approach("compr+reg"), TASK, CONFIG, key=jax.random.key(1))
-    return model.unroll(BATCH.inputs, 12, internals=True)
+    return model.with_memory_size(12).unroll(BATCH.inputs, internals=True)
 
 
 def shown(figure: go.Figure) -> list[np.ndarray]:
@@ -148,7 +148,7 @@ def test_paths_of_states_meet_where_encoding_ends(run):
 
 def test_only_slots_in_play_are_drawn(run):
     model = build_dnc(get_approach("compr+reg"), TASK, CONFIG, key=jax.random.key(1))
-    inside = model.unroll(BATCH.inputs, 300, internals=True).internals
+    inside = model.with_memory_size(300).unroll(BATCH.inputs, internals=True).internals
     weights = np.concatenate(
         [inside.memory.write_weights[:, 0], inside.memory.read_weights[:, 0].reshape(-1, 300)]
     ).max(0)

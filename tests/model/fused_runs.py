@@ -33,7 +33,7 @@ def cotangents(dnc: DNC, inputs) -> tuple[np.ndarray, np.ndarray]:
 @eqx.filter_jit
 def pure(dnc: DNC, inputs, memory_size: int, d_outputs, d_cells):
     def total(dnc):
-        run = dnc.unroll(inputs, memory_size)
+        run = dnc.with_memory_size(memory_size).unroll(inputs)
         return jnp.sum(run.outputs * d_outputs) + jnp.sum(run.cell_states * d_cells), run
 
     gradients, run = eqx.filter_grad(total, has_aux=True)(dnc)
@@ -42,7 +42,7 @@ def pure(dnc: DNC, inputs, memory_size: int, d_outputs, d_cells):
 
 def by_part(gradients: DNC) -> list:
     """All gradients, those of the interface part by part: a small one must not hide in a large."""
-    sizes = interface_parts(gradients.num_reads, gradients.word_size).values()
+    sizes = interface_parts(gradients.memory.num_reads, gradients.memory.word_size).values()
     ends = list(accumulate(sizes))[:-1]
     parts = [
         part
@@ -70,7 +70,7 @@ def in_float64(dnc: DNC, inputs, memory_size: int):
 
 def run_fused(dnc: DNC, inputs, memory_size: int, threads: int = 1, simd: str | None = None):
     kernel = fused.FusedUnroll(threads, simd)
-    run = kernel.forward(dnc, inputs, memory_size, keep=True)
+    run = kernel.forward(dnc.with_memory_size(memory_size), inputs, keep=True)
     gradients = kernel.backward(run, *cotangents(dnc, inputs))
     return [run.outputs, run.cell_states], by_part(gradients)
 

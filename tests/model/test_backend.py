@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from types import SimpleNamespace
 
 import equinox as eqx
 import jax
@@ -27,7 +26,7 @@ needs_kernel = pytest.mark.skipif(
 
 
 class Own(AbstractController):
-    """A controller of a user's own."""
+    """A user-defined controller."""
 
     weight: jax.Array
     hidden_size: int = eqx.field(static=True)
@@ -40,7 +39,7 @@ class Own(AbstractController):
         return ()
 
     def __call__(self, inputs, state):
-        return ControllerStep(jnp.tanh(self.weight @ inputs), state, jnp.zeros(0))
+        return ControllerStep(jnp.tanh(self.weight @ inputs), state)
 
     def cell_state(self, state):
         return jnp.zeros(0)
@@ -59,10 +58,8 @@ def model_and_batch(approach="compr+reg", task="sort"):
 )
 def test_both_backends_agree(approach, task):
     model, batch = model_and_batch(approach, task)
-    kind, regularisation = get_task(task).loss, APPROACHES[approach].regularisation
     pure, quick = (
-        choose_backend(choice, model, kind, regularisation, memory_size=5)
-        for choice in ("pure", "auto")
+        choose_backend(choice, model, get_task(task).loss) for choice in ("pure", "auto")
     )
     assert (pure.name, quick.name) == ("pure", "fused")
     (loss, parts, gradient), (loss_2, parts_2, gradient_2) = (
@@ -74,7 +71,9 @@ def test_both_backends_agree(approach, task):
     for a, b in zip(jax.tree.leaves(gradient), jax.tree.leaves(gradient_2), strict=True):
         np.testing.assert_allclose(a, b, atol=1e-4 * max(1e-12, float(np.max(np.abs(a)))))
     for size in (5, 9):
-        forwards = [backend.forward(model, batch.inputs, size) for backend in (pure, quick)]
+        forwards = [
+            backend.forward(model.with_memory_size(size), batch.inputs) for backend in (pure, quick)
+        ]
         np.testing.assert_allclose(forwards[0].outputs, forwards[1].outputs, atol=1e-5)
         np.testing.assert_allclose(forwards[0].cell_states, forwards[1].cell_states, atol=1e-5)
     np.testing.assert_allclose(
@@ -87,40 +86,43 @@ def test_both_backends_agree(approach, task):
         np.testing.assert_allclose(a, b, atol=1e-5)
 
 
-def test_a_controller_of_your_own_runs_on_the_pure_backend():
+def test_a_user_defined_controller_runs_on_the_pure_backend():
     task = get_task("sort")
     approach = Approach("own", f"{__file__}:Own")
     model = build_dnc(approach, task, SMALL, key=jax.random.key(0))
-    backend = choose_backend("auto", model, task.loss, None, memory_size=5)
+    backend = choose_backend("auto", model, task.loss)
     assert isinstance(backend, PureBackend)
-    assert backend.reason == "Own is a controller of your own"
+    assert backend.reason.startswith("Own is a user-defined controller, so pure is used")
     loss, _, _ = backend.value_and_grad(model, task.sample(0, 2, 3))
     assert np.isfinite(loss)
-    with pytest.raises(SettingError, match="backend is 'fused'; accepted: pure, because Own is"):
-        choose_backend("fused", model, task.loss, None, memory_size=5)
+    with pytest.raises(SettingError, match=r"backend is 'fused'; accepted: pure \(Own is"):
+        choose_backend("fused", model, task.loss)
 
 
-@pytest.mark.parametrize("choice", ["pure", "auto"])
-def test_a_memory_without_slots_is_refused_and_not_replaced(choice):
+@needs_kernel
+def test_every_parameter_decides_about_the_precision():
     model, batch = model_and_batch()
-    backend = choose_backend(choice, model, "squared error", None, memory_size=5)
-    with pytest.raises(SettingError, match="memory_size is 0"):
-        backend.forward(model, batch.inputs, 0)
+    weight = model.controller.weight.astype(jnp.float16)
+    half = eqx.tree_at(lambda model: model.controller.weight, model, weight)
+    backend = choose_backend("auto", half, "squared error")
+    assert backend.name == "pure"
+    assert backend.reason == "controller.weight is float16, and fused computes in float32"
+    assert np.isfinite(backend.forward(half, batch.inputs).outputs).all()
 
 
 def test_without_the_kernel_auto_is_pure_and_says_why(monkeypatch):
     monkeypatch.setattr(fused, "missing_reason", lambda: "the fused kernel is not built")
     model, _ = model_and_batch()
-    backend = choose_backend("auto", model, "squared error", None, memory_size=5)
+    backend = choose_backend("auto", model, "squared error")
     assert (backend.name, backend.reason) == ("pure", "the fused kernel is not built")
-    with pytest.raises(SettingError, match="pure, because the fused kernel is not built"):
-        choose_backend("fused", model, "squared error", None, memory_size=5)
+    with pytest.raises(SettingError, match=r"pure \(the fused kernel is not built"):
+        choose_backend("fused", model, "squared error")
 
 
 @needs_kernel
 def test_fused_refuses_float64_tracing_and_second_derivatives():
     model, batch = model_and_batch()
-    backend = FusedBackend("squared error", None, 5)
+    backend = FusedBackend("squared error")
     with pytest.raises(SettingError, match="backend is 'fused'; accepted: pure, inside jit"):
         jax.jit(lambda x: backend.forward(model, x).outputs)(batch.inputs)
     with pytest.raises(SettingError, match="accepted: pure"):
@@ -130,13 +132,13 @@ def test_fused_refuses_float64_tracing_and_second_derivatives():
     with jax.enable_x64(True):
         double = small_dnc("compr")
         with pytest.raises(SettingError, match="float64, and fused computes in float32"):
-            choose_backend("fused", double, "squared error", None, memory_size=5)
+            choose_backend("fused", double, "squared error")
 
 
 @needs_kernel
 def test_threads_that_share_a_backend_get_their_own_gradients():
     model, _ = model_and_batch()
-    backend = FusedBackend("squared error", None, 5)
+    backend = FusedBackend("squared error")
     batches = [get_task("sort").sample(seed, 3, 4) for seed in range(4)]
 
     def gradients(batch):
@@ -149,26 +151,16 @@ def test_threads_that_share_a_backend_get_their_own_gradients():
         assert all(np.array_equal(a, b) for a, b in zip(found, expected, strict=True))
 
 
-@pytest.mark.parametrize(
-    ("settings", "sentence"),
-    [
-        ({"choice": "fast"}, "backend is 'fast'; accepted: one of auto, fused, pure"),
-        ({"memory_size": 0}, "memory_size is 0"),
-    ],
-)
-def test_bad_choices_are_refused(settings, sentence):
+def test_a_backend_that_does_not_exist_is_refused():
     model, _ = model_and_batch()
-    asked = SimpleNamespace(**({"choice": "pure", "memory_size": 5} | settings))
-    with pytest.raises(SettingError, match=sentence):
-        choose_backend(asked.choice, model, "squared error", None, memory_size=asked.memory_size)
+    with pytest.raises(SettingError, match="backend is 'fast'; accepted: one of auto, fused, pure"):
+        choose_backend("fast", model, "squared error")
 
 
 def losses_of_training(choice, seed, iterations):
     task, approach = get_task("copy"), APPROACHES["compr+reg"]
     model = build_dnc(approach, task, SMALL, key=jax.random.key(seed))
-    backend = choose_backend(
-        choice, model, task.loss, approach.regularisation, memory_size=5, threads=1
-    )
+    backend = choose_backend(choice, model, task.loss, threads=1)
     optimiser = optax.adam(1e-3)
     state = optimiser.init(model)
     update = jax.jit(optimiser.update)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import builders
 import equinox as eqx
 import jax
@@ -22,18 +20,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import reference
-from constrained_dnc.approaches import APPROACHES, LOOKUPS
+from constrained_dnc.approaches import APPROACHES
 from constrained_dnc.errors import SettingError
 from constrained_dnc.model.config import ModelConfig
+from constrained_dnc.model.constraints import state_loss
 from constrained_dnc.model.dnc import DNC
-from constrained_dnc.model.losses import state_loss, total_loss
-from constrained_dnc.model.memory import (
-    MemoryState,
-    access,
-    empty_memory,
-    interface_size,
-    split_interface,
-)
+from constrained_dnc.model.growing import Growing
+from constrained_dnc.model.losses import total_loss
+from constrained_dnc.model.memory import LOOKUPS, DNCMemory, MemoryState
 
 every_approach = pytest.mark.parametrize("approach", APPROACHES)
 every_network = pytest.mark.parametrize("approach", NETWORKS)
@@ -50,11 +44,12 @@ def test_agrees_with_plain_loops(approach, clip_value):
     with jax.enable_x64(True):
         config = ModelConfig(5, 3, 2, 4, clip_value=clip_value)
         model, inputs = small_dnc(approach, config), random_inputs(7, 2)
-        unrolled = model.unroll(inputs, 5, internals=True)
+        unrolled = model.unroll(inputs, internals=True)
         parts = APPROACHES[approach]
+        constraints = [part.kind for part in parts.constraints]
         outputs, cells, raw = reference.unroll(
             parts.controller,
-            parts.compression,
+            "compression" in constraints,
             named_parameters(model),
             np.asarray(inputs),
             (5, 3, 2),
@@ -66,7 +61,7 @@ def test_agrees_with_plain_loops(approach, clip_value):
             assert largest_relative_error(unrolled.cell_states, cells) < 1e-12
             inside = unrolled.internals
             assert largest_relative_error(inside.uncompressed_cell_state, raw) < 1e-12
-        if parts.regularisation is not None:
+        if "regularisation" in constraints:
             ours = state_loss(unrolled.cell_states, jnp.array([7, 5]), 5)
             theirs = [reference.state_loss(cells[:7, 0], 5), reference.state_loss(cells[:5, 1], 5)]
             np.testing.assert_allclose(ours, theirs, rtol=1e-6)
@@ -81,7 +76,7 @@ def test_forget_bias_raises_the_forget_gate():
         by_hand = eqx.tree_at(lambda m: m.controller.bias, plain, bias)
         inputs = random_inputs(4, 2)
         np.testing.assert_allclose(
-            by_hand.unroll(inputs, 5).outputs, biased.unroll(inputs, 5).outputs, rtol=1e-12
+            by_hand.unroll(inputs).outputs, biased.unroll(inputs).outputs, rtol=1e-12
         )
 
 
@@ -103,7 +98,7 @@ def test_gradients_agree_with_finite_differences(approach):
 
         # The rule "no gradient through the write weights" of the usage has no finite difference:
         # freeze these weights at their values, and both must agree.
-        frozen = model.unroll(inputs, 5, internals=True).internals.memory.write_weights
+        frozen = model.unroll(inputs, internals=True).internals.memory.write_weights
 
         def loss(both: tuple[DNC, jax.Array], frozen: jax.Array | None):
             if frozen is None:
@@ -111,9 +106,7 @@ def test_gradients_agree_with_finite_differences(approach):
                 outputs, cells = unrolled.outputs, unrolled.cell_states
             else:
                 outputs, cells = unroll_with_frozen_usage(both[0], both[1], frozen)
-            return total_loss(
-                outputs, cells, batch, "squared error", APPROACHES[approach].regularisation
-            )[0]
+            return total_loss(outputs, cells, batch, "squared error", both[0].constraints)[0]
 
         gradient = eqx.filter_jit(eqx.filter_grad(loss))((model, inputs), None)
         compiled = eqx.filter_jit(loss)
@@ -141,24 +134,22 @@ def interfaces(draw):
     )
     scale = draw(st.sampled_from([0.0, 1.0, 10.0, 1e3]))
     seed = draw(st.integers(0, 2**32 - 1))
-    return num_reads, word_size, memory_size, scale, seed, draw(st.sampled_from(LOOKUPS))
+    lookup = draw(st.sampled_from(list(LOOKUPS.values())))
+    return DNCMemory(memory_size, word_size, num_reads, lookup), scale, seed
 
 
 @given(interfaces())
 @settings(max_examples=30, deadline=None)
 def test_laws_of_the_memory_hold(drawn):
-    num_reads, word_size, memory_size, scale, seed, lookup = drawn
+    memory, scale, seed = drawn
     rng = np.random.default_rng(seed)
-    state = empty_memory(memory_size, word_size, num_reads, jnp.float32)
+    state = memory.initial_state(jnp.float32)
+    step = eqx.filter_jit(memory)
     for _ in range(12):
-        xi = rng.normal(size=interface_size(num_reads, word_size)) * scale
-        state = memory_step(state, jnp.asarray(xi, jnp.float32), num_reads, word_size, lookup)
+        xi = rng.normal(size=memory.interface_size) * scale
+        state, reads = step(jnp.asarray(xi, jnp.float32), state)
+        assert reads.shape == (memory.read_size,)
         check_laws(state)
-
-
-@partial(jax.jit, static_argnums=(2, 3, 4))
-def memory_step(state, xi, num_reads, word_size, lookup):
-    return access(state, split_interface(xi, num_reads, word_size), lookup)[0]
 
 
 def check_laws(state: MemoryState, slack: float = 1e-5) -> None:
@@ -180,7 +171,7 @@ def test_outputs_do_not_depend_on_the_order_of_the_slots(approach):
     """
     with jax.enable_x64(True):
         model, inputs = small_dnc(approach), random_inputs(9, 1)
-        state = model.initial_state(5)
+        state = model.initial_state()
         rng = np.random.default_rng(0)
         noise = MemoryState(
             memory=jnp.asarray(rng.normal(size=(5, 3))),
@@ -218,7 +209,7 @@ def test_a_spare_slot_changes_only_content_look_up():
     """
     with jax.enable_x64(True):
         model, inputs = small_dnc("compr"), random_inputs(4, 2)
-        num_reads, word_size = 2, 3
+        num_reads = 2
         modes = model.interface_bias.shape[0] - 3 * num_reads
         bias = model.interface_bias
         bias = bias.at[modes - 2].set(60.0)  # allocation gate
@@ -228,11 +219,10 @@ def test_a_spare_slot_changes_only_content_look_up():
         sequential = eqx.tree_at(
             lambda m: (m.interface_weight, m.interface_bias), model, (weight, bias)
         )
-        few, more = (sequential.unroll(inputs, n).outputs for n in (6, 7))
+        few, more = (sequential.with_memory_size(n).unroll(inputs).outputs for n in (6, 7))
         np.testing.assert_allclose(few, more, atol=1e-5)
-        few, more = (model.unroll(inputs, n).outputs for n in (6, 7))
+        few, more = (model.with_memory_size(n).unroll(inputs).outputs for n in (6, 7))
         assert np.max(np.abs(few - more)) > 1e-3
-        assert word_size == model.word_size
 
 
 @every_network
@@ -242,7 +232,7 @@ def test_stays_finite_for_2000_steps_of_large_inputs_and_saturated_gates(approac
     inputs = random_inputs(2000, 2, seed=4, scale=100.0)
 
     def loss(model):
-        unrolled = model.unroll(inputs, 9)
+        unrolled = model.with_memory_size(9).unroll(inputs)
         states = jnp.mean(unrolled.cell_states**2) if unrolled.cell_states.size else 0.0
         return jnp.mean(unrolled.outputs**2) + states
 
@@ -261,11 +251,11 @@ def test_runs_in_jit_grad_vmap_and_checkpoint(approach):
     @eqx.filter_vmap(in_axes=(eqx.if_array(0), None))
     @eqx.filter_grad
     def gradients(model, inputs):
-        run = jax.checkpoint(lambda x: model.unroll(x, 5).outputs)
+        run = jax.checkpoint(lambda x: model.unroll(x).outputs)
         return jnp.mean(run(inputs) ** 2)
 
     together = gradients(ensemble, inputs)
-    alone = eqx.filter_grad(lambda m: jnp.mean(m.unroll(inputs, 5).outputs ** 2))(
+    alone = eqx.filter_grad(lambda m: jnp.mean(m.unroll(inputs).outputs ** 2))(
         builders_dnc(approach, 2)
     )
     for many, one in zip(jax.tree.leaves(together), jax.tree.leaves(alone), strict=True):
@@ -280,7 +270,7 @@ def builders_dnc(approach, seed):
 
 def test_internals_have_time_and_batch_first():
     model = small_dnc("compr")
-    inside = model.unroll(random_inputs(6, 2), 5, internals=True).internals
+    inside = model.unroll(random_inputs(6, 2), internals=True).internals
     assert inside.memory.link.shape == (6, 2, 5, 5)
     assert inside.memory.memory.shape == (6, 2, 5, 3)
     assert inside.interface.read_modes.shape == (6, 2, 2, 3)
@@ -293,8 +283,8 @@ def test_internals_have_time_and_batch_first():
 @pytest.mark.parametrize("approach", ["stateful-baseline", "stateless-baseline", "compr"])
 def test_two_halves_of_a_run_are_the_whole_run(approach):
     model, inputs = small_dnc(approach), random_inputs(6, 2)
-    whole = model.unroll(inputs, 4, internals=True)
-    first = model.unroll(inputs[:4], 4)
+    whole = model.unroll(inputs, internals=True)
+    first = model.unroll(inputs[:4])
     second = model.unroll(inputs[4:], state=first.state)
     outputs = np.concatenate([first.outputs, second.outputs])
     np.testing.assert_allclose(outputs, whole.outputs, atol=1e-5)
@@ -302,18 +292,20 @@ def test_two_halves_of_a_run_are_the_whole_run(approach):
     np.testing.assert_allclose(second.state.memory.link, link, atol=1e-5)
 
 
-def test_without_a_memory_size_a_model_has_the_slots_it_was_built_for():
+def test_a_model_has_the_slots_it_was_built_for_unless_given_others():
     model, inputs = small_dnc("compr"), random_inputs(3, 2)
     assert model.unroll(inputs).state.memory.usage.shape == (2, SMALL.memory_size)
-    assert model.unroll(inputs, 7).state.memory.usage.shape == (2, 7)
+    assert model.with_memory_size(7).unroll(inputs).state.memory.usage.shape == (2, 7)
     assert model.initial_state().memory.usage.shape == (SMALL.memory_size,)
 
 
 def test_a_state_of_another_kind_is_refused():
     model, inputs = small_dnc("compr"), random_inputs(3, 2)
-    state = model.unroll(inputs, 4).state
-    with pytest.raises(SettingError, match="memory_size is 9; accepted: None or 4"):
-        model.unroll(inputs, 9, state=state)
+    state = model.unroll(inputs).state
+    with pytest.raises(SettingError, match="the state is"):
+        model.with_memory_size(9).unroll(inputs, state=state)
+    with pytest.raises(SettingError, match="a growing memory cannot continue from a state"):
+        model.with_memory_size(Growing(5, 1.0)).unroll(inputs, state=state)
     with pytest.raises(SettingError, match=r"the state is .*\(2, 4\).*accepted: .*\(1, 4\)"):
         model.unroll(inputs[:, :1], state=state)
     with pytest.raises(SettingError, match="the state is"):
@@ -321,25 +313,20 @@ def test_a_state_of_another_kind_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("inputs", "memory_size", "sentence"),
+    ("inputs", "sentence"),
     [
-        (
-            np.zeros((4, 2, 7), np.float32),
-            5,
-            r"shape of inputs is \(4, 2, 7\); accepted: \(time, batch, 3\)",
-        ),
-        (np.zeros((4, 3), np.float32), 5, "shape of inputs is"),
-        (np.zeros((0, 2, 3), np.float32), 5, "none of them 0"),
-        (np.zeros((4, 2, 3), np.int32), 5, "dtype of inputs is 'int32'; accepted: float32"),
-        (
-            np.zeros((4, 2, 3), np.float32),
-            0,
-            "memory_size is 0; accepted: an integer of at least 1",
-        ),
-        (np.zeros((4, 2, 3), np.float32), 2.5, "memory_size is 2.5"),
-        ("text", 5, "shape of inputs is"),
+        (np.zeros((4, 2, 7), np.float32), r"is \(4, 2, 7\); accepted: \(time, batch, 3\)"),
+        (np.zeros((4, 3), np.float32), "shape of inputs is"),
+        (np.zeros((0, 2, 3), np.float32), "none of them 0"),
+        (np.zeros((4, 2, 3), np.int32), "dtype of inputs is 'int32'; accepted: float32"),
     ],
 )
-def test_bad_runs_are_refused_in_one_sentence(inputs, memory_size, sentence):
+def test_bad_inputs_are_refused_in_one_sentence(inputs, sentence):
     with pytest.raises(SettingError, match=sentence):
-        DNC.check_run(small_dnc("compr"), inputs, memory_size)
+        small_dnc("compr").check_inputs(inputs)
+
+
+@pytest.mark.parametrize("size", [0, 2.5])
+def test_a_memory_has_at_least_one_slot(size):
+    with pytest.raises(SettingError, match=f"memory_size is {size}"):
+        small_dnc("compr").with_memory_size(size)

@@ -28,7 +28,7 @@ def with_biases(dnc: DNC, **biases: float) -> DNC:
     """The model with some parts of its interface held at a value."""
     bias, weight = np.array(dnc.interface_bias), np.array(dnc.interface_weight)
     start = 0
-    for name, size in interface_parts(dnc.num_reads, dnc.word_size).items():
+    for name, size in interface_parts(dnc.memory.num_reads, dnc.memory.word_size).items():
         if name in biases:
             bias[start : start + size] = biases[name]
             weight[start : start + size] = 0.0

@@ -25,11 +25,13 @@ def test_repeats_bit_for_bit(threads):
     kernel = fused.FusedUnroll(threads)
 
     def run():
-        forward = kernel.forward(dnc, inputs, 13, keep=True)
+        forward = kernel.forward(dnc, inputs, keep=True)
         return [*forward[:2], *by_part(kernel.backward(forward, *cotangents(dnc, inputs)))]
 
     first = run()
-    kernel.forward(small_dnc("compr"), random_inputs(30, 7), 40, keep=True)  # other contents
+    kernel.forward(
+        small_dnc("compr").with_memory_size(40), random_inputs(30, 7), keep=True
+    )  # other contents
     fresh_values, fresh_gradients = run_fused(dnc, inputs, 13, threads)
     for other in (run(), [*fresh_values, *fresh_gradients]):
         assert all(np.array_equal(a, b) for a, b in zip(first, other, strict=True))
@@ -39,13 +41,13 @@ def test_repeats_bit_for_bit(threads):
 def test_keeping_and_logging_change_nothing():
     dnc, inputs = small_dnc("compr", ODD), random_inputs(6, 3)
     kernel = fused.FusedUnroll()
-    plain = kernel.forward(dnc, inputs, 13)
-    logged = kernel.forward(dnc, inputs, 13, keep=True, weights=True)
+    plain = kernel.forward(dnc, inputs)
+    logged = kernel.forward(dnc, inputs, keep=True, weights=True)
     assert plain.read_weights is None
     assert plain.write_weights is None
     assert np.array_equal(plain.outputs, logged.outputs)
     assert np.array_equal(plain.cell_states, logged.cell_states)
-    inside = dnc.unroll(inputs, 13, internals=True).internals.memory
+    inside = dnc.unroll(inputs, internals=True).internals.memory
     np.testing.assert_allclose(logged.read_weights, inside.read_weights, atol=1e-5)
     np.testing.assert_allclose(logged.write_weights, inside.write_weights, atol=1e-5)
 
@@ -58,8 +60,8 @@ def test_visiting_only_touched_slots_changes_no_bit(memory_size, simd):
     dnc = small_dnc("stateful-baseline+used", ODD)
     kernel = fused.FusedUnroll(2, simd)
     for inputs in (random_inputs(1, 3), random_inputs(45, 3, scale=2.0)):
-        every = kernel.forward(dnc, inputs, memory_size, keep=True, weights=True)
-        touched = kernel.forward(dnc, inputs, memory_size, weights=True)
+        every = kernel.forward(dnc.with_memory_size(memory_size), inputs, keep=True, weights=True)
+        touched = kernel.forward(dnc.with_memory_size(memory_size), inputs, weights=True)
         assert all(np.array_equal(a, b) for a, b in zip(every[:4], touched[:4], strict=True))
     if memory_size == 400:
         used = np.any(every.write_weights != 0, axis=0)
@@ -69,13 +71,13 @@ def test_visiting_only_touched_slots_changes_no_bit(memory_size, simd):
 @compiled
 def test_memory_that_is_not_touched_is_not_reserved():
     kernel = fused.FusedUnroll()
-    kernel.forward(small_dnc("compr+reg+used"), random_inputs(5, 4), 100_000)
+    kernel.forward(small_dnc("compr+reg+used").with_memory_size(100_000), random_inputs(5, 4))
     assert kernel.workspace_bytes < 20e6
 
 
 @compiled
 def test_arrays_are_aligned_for_jax():
-    run = fused.FusedUnroll().forward(small_dnc("compr"), random_inputs(3, 2), 5)
+    run = fused.FusedUnroll().forward(small_dnc("compr"), random_inputs(3, 2))
     assert run.outputs.ctypes.data % 64 == 0
     assert run.cell_states.ctypes.data % 64 == 0
 
@@ -83,9 +85,9 @@ def test_arrays_are_aligned_for_jax():
 @compiled
 def test_without_keep_memory_does_not_grow_with_time():
     kernel = fused.FusedUnroll()
-    kernel.forward(small_dnc("compr"), random_inputs(2, 64), 500)
+    kernel.forward(small_dnc("compr").with_memory_size(500), random_inputs(2, 64))
     before = kernel.workspace_bytes
-    kernel.forward(small_dnc("compr"), random_inputs(50, 64), 60)
+    kernel.forward(small_dnc("compr").with_memory_size(60), random_inputs(50, 64))
     assert kernel.workspace_bytes == before
     assert before < 50e6
 
@@ -93,10 +95,10 @@ def test_without_keep_memory_does_not_grow_with_time():
 @compiled
 def test_not_a_number_is_passed_on_but_not_to_other_samples():
     dnc, inputs = small_dnc("stateful-baseline", ODD), np.array(random_inputs(6, 3))
-    whole = fused.FusedUnroll().forward(dnc, inputs, 13).outputs
+    whole = fused.FusedUnroll().forward(dnc, inputs).outputs
     inputs[2, 1] = np.nan
     kernel = fused.FusedUnroll()
-    run = kernel.forward(dnc, inputs, 13, keep=True)
+    run = kernel.forward(dnc, inputs, keep=True)
     assert np.all(np.isnan(run.outputs[2:, 1]))
     assert np.array_equal(run.outputs[:, [0, 2]], whole[:, [0, 2]])
     gradients = kernel.backward(run, *cotangents(dnc, inputs))
@@ -109,7 +111,7 @@ def test_a_loss_need_not_see_the_cell_states():
     d_outputs, d_cells = cotangents(dnc, inputs)
     kernel, found = fused.FusedUnroll(), []
     for cells in (None, np.zeros_like(d_cells)):
-        run = kernel.forward(dnc, inputs, 13, keep=True)
+        run = kernel.forward(dnc, inputs, keep=True)
         found.append(jax.tree.leaves(kernel.backward(run, d_outputs, cells)))
     assert all(np.array_equal(a, b) for a, b in zip(*found, strict=True))
 
@@ -119,23 +121,23 @@ def test_backward_needs_its_own_kept_forward():
     dnc, inputs = small_dnc("compr"), random_inputs(3, 2)
     kernel = fused.FusedUnroll()
     d_outputs, d_cells = cotangents(dnc, inputs)
-    forgotten = kernel.forward(dnc, inputs, 5)
+    forgotten = kernel.forward(dnc, inputs)
     with pytest.raises(SettingError, match="needs a forward with keep=True"):
         kernel.backward(forgotten, d_outputs, d_cells)
-    run = kernel.forward(dnc, inputs, 5, keep=True)
+    run = kernel.forward(dnc, inputs, keep=True)
     kernel.backward(run, d_outputs, d_cells)
     with pytest.raises(SettingError, match="only one backward"):
         kernel.backward(run, d_outputs, d_cells)
     for keep in (False, True):
-        run = kernel.forward(dnc, inputs, 5, keep=True)
-        other = kernel.forward(dnc, 2 * inputs, 5, keep=keep)  # as another thread would
+        run = kernel.forward(dnc, inputs, keep=True)
+        other = kernel.forward(dnc, 2 * inputs, keep=keep)  # as another thread would
         with pytest.raises(SettingError, match="needs a forward with keep=True just before it"):
             kernel.backward(run, d_outputs, d_cells)
     kernel.backward(other, d_outputs, d_cells)
     stranger = fused.FusedUnroll()
     stranger.forward(dnc, inputs, keep=True)
     run = kernel.forward(dnc, inputs, keep=True)
-    with pytest.raises(SettingError, match="of another kernel"):
+    with pytest.raises(SettingError, match="needs a forward of the same FusedUnroll"):
         stranger.backward(run, d_outputs, d_cells)
 
 
@@ -152,7 +154,7 @@ def test_wrong_cotangents_are_refused_and_cost_nothing(spoil, sentence):
     dnc, inputs = small_dnc("compr"), random_inputs(3, 2)
     d_outputs, d_cells = cotangents(dnc, inputs)
     kernel = fused.FusedUnroll()
-    run = kernel.forward(dnc, inputs, 5, keep=True)
+    run = kernel.forward(dnc, inputs, keep=True)
     with pytest.raises(SettingError, match=sentence):
         kernel.backward(run, spoil(d_outputs), d_cells)
     kernel.backward(run, d_outputs, d_cells)
@@ -162,9 +164,9 @@ def test_wrong_cotangents_are_refused_and_cost_nothing(spoil, sentence):
 def test_views_and_double_inputs_are_taken_as_pure_takes_them():
     dnc, inputs = small_dnc("compr"), np.asarray(random_inputs(3, 4))
     kernel = fused.FusedUnroll()
-    expected = kernel.forward(dnc, np.array(inputs[:, ::2]), 5).outputs
+    expected = kernel.forward(dnc, np.array(inputs[:, ::2])).outputs
     for same in (inputs[:, ::2], np.asfortranarray(inputs[:, ::2]), inputs[:, ::2].astype(float)):
-        np.testing.assert_array_equal(kernel.forward(dnc, same, 5).outputs, expected)
+        np.testing.assert_array_equal(kernel.forward(dnc, same).outputs, expected)
 
 
 @compiled
@@ -173,12 +175,12 @@ def test_wrong_parameters_are_refused():
     kernel = fused.FusedUnroll()
     short = eqx.tree_at(lambda dnc: dnc.controller.bias, dnc, dnc.controller.bias[1:])
     with pytest.raises(SettingError, match=r"bias has the shape \(15,\) instead of \(16,\)"):
-        kernel.forward(short, inputs, 5)
+        kernel.forward(short, inputs)
     half = eqx.tree_at(lambda dnc: dnc.readout_weight, dnc, dnc.readout_weight.astype(jnp.float16))
-    with pytest.raises(SettingError, match="readout_weight must be float32"):
-        kernel.forward(half, inputs, 5)
+    with pytest.raises(SettingError, match="readout_weight is float16"):
+        kernel.forward(half, inputs)
     with pytest.raises(SettingError, match="memory_size is 0"):
-        kernel.forward(dnc, inputs, 0)
+        kernel.forward(dnc.with_memory_size(0), inputs)
     with pytest.raises(SettingError, match=f"accepted: 1 to {MOST_SLOTS}$"):
         kernel.forward(dnc, inputs, MOST_SLOTS + 1)
     with pytest.raises(SettingError, match="threads is 0"):
@@ -195,12 +197,12 @@ def test_what_only_the_pure_path_can_do_is_said():
     dnc, inputs = small_dnc("stateful-baseline"), random_inputs(3, 2)
     own = eqx.tree_at(lambda dnc: dnc.controller, dnc, Own(9, 4, key=jax.random.key(0)))
     kernel = fused.FusedUnroll()
-    with pytest.raises(SettingError, match="pure, for a controller of your own"):
-        kernel.forward(own, inputs, 5)
+    with pytest.raises(SettingError, match="Own is a user-defined controller"):
+        kernel.forward(own, inputs)
     with pytest.raises(SettingError, match="pure, inside jit, grad and vmap"):
-        jax.jit(lambda x: kernel.forward(dnc, x, 5).outputs)(inputs)
+        jax.jit(lambda x: kernel.forward(dnc, x).outputs)(inputs)
     with pytest.raises(SettingError, match="pure, inside jit, grad and vmap"):
-        eqx.filter_grad(lambda dnc: kernel.forward(dnc, inputs, 5).outputs.sum())(dnc)
+        eqx.filter_grad(lambda dnc: kernel.forward(dnc, inputs).outputs.sum())(dnc)
 
 
 def resident_bytes() -> int:
@@ -214,7 +216,7 @@ def assert_no_growth(calls: int):
     kernel = fused.FusedUnroll(2)
 
     def call():
-        run = kernel.forward(dnc, inputs, 5, keep=True, weights=True)
+        run = kernel.forward(dnc, inputs, keep=True, weights=True)
         kernel.backward(run, d_outputs, d_cells)
         with pytest.raises(SettingError, match="only one"):
             kernel.backward(run, d_outputs, d_cells)

@@ -30,7 +30,7 @@ def model_of(approach: str, seed: int = 0):
 def hoarder_of(approach: str):
     """A model that mostly writes to free slots and frees few."""
     model = model_of(approach)
-    sizes = interface_parts(model.num_reads, model.word_size)
+    sizes = interface_parts(model.memory.num_reads, model.memory.word_size)
     starts = dict(zip(sizes, accumulate(sizes.values(), initial=0), strict=False))
     bias = model.interface_bias.at[starts["free_gates"] : starts["allocation_gate"]].add(-6)
     bias = bias.at[starts["allocation_gate"] : starts["read_modes"]].add(6)
@@ -45,7 +45,7 @@ def inputs_of(steps: int, batch: int = 3, seed: int = 0):
 def test_slots_follow_the_rule(approach):
     """Usages tell how much is free at every step; the rest is arithmetic."""
     growing = Growing(start=5, free_capacity=3.5)
-    run = model_of(approach).unroll(inputs_of(20), growing, internals=True)
+    run = model_of(approach).with_memory_size(growing).unroll(inputs_of(20), internals=True)
     usage = np.asarray(run.internals.memory.usage, np.float64)
     slots = np.asarray(run.internals.memory.slots)
     assert usage.shape[-1] == growing.capacity(20) == 25
@@ -63,7 +63,12 @@ def test_slots_follow_the_rule(approach):
 
 @pytest.mark.parametrize("approach", ["stateful-baseline", "compr+reg", "compr+reg+used"])
 def test_slots_that_are_not_there_take_part_in_nothing(approach):
-    run = model_of(approach).unroll(inputs_of(20), Growing(5, 3.5), internals=True).internals.memory
+    run = (
+        model_of(approach)
+        .with_memory_size(Growing(5, 3.5))
+        .unroll(inputs_of(20), internals=True)
+        .internals.memory
+    )
     absent = np.arange(25) >= np.asarray(run.slots)[..., None]
     for weights in (
         run.write_weights,
@@ -81,7 +86,10 @@ def test_slots_that_are_not_there_take_part_in_nothing(approach):
 )
 def test_an_input_that_fits_is_answered_as_by_the_memory_of_the_start(approach):
     model, inputs = model_of(approach), inputs_of(6)
-    plain, grown = model.unroll(inputs, 9), model.unroll(inputs, Growing(9, 0.0))
+    plain, grown = (
+        model.with_memory_size(9).unroll(inputs),
+        model.with_memory_size(Growing(9, 0.0)).unroll(inputs),
+    )
     np.testing.assert_array_equal(grown.state.memory.slots, 9)
     np.testing.assert_allclose(grown.outputs, plain.outputs, rtol=1e-4, atol=1e-5)
 
@@ -89,21 +97,23 @@ def test_an_input_that_fits_is_answered_as_by_the_memory_of_the_start(approach):
 def test_a_memory_that_needs_all_it_has_is_as_large_as_a_plain_one_from_then_on():
     """Slots that come before anything is written are slots from the start."""
     model, inputs = model_of("stateful-baseline"), inputs_of(6)
-    grown = model.unroll(inputs, Growing(8, 8.0), internals=True)
+    grown = model.with_memory_size(Growing(8, 8.0)).unroll(inputs, internals=True)
     first = int(grown.internals.memory.slots[1, 0])
     assert first == 9  # something was written, so one more
-    alone = model.unroll(inputs[:1], Growing(8, 8.0))
-    np.testing.assert_allclose(alone.outputs, model.unroll(inputs[:1], 8).outputs, atol=1e-6)
+    alone = model.with_memory_size(Growing(8, 8.0)).unroll(inputs[:1])
+    np.testing.assert_allclose(
+        alone.outputs, model.with_memory_size(8).unroll(inputs[:1]).outputs, atol=1e-6
+    )
 
 
 def test_a_sample_does_not_depend_on_the_rest_of_the_batch():
     model = model_of("compr+reg")
     inputs = inputs_of(16, batch=4)
     inputs[:, 0] = 0  # asks for less
-    together = model.unroll(inputs, Growing(5, 4.0))
+    together = model.with_memory_size(Growing(5, 4.0)).unroll(inputs)
     assert len(set(np.asarray(together.state.memory.slots).tolist())) > 1
     for sample in range(4):
-        alone = model.unroll(inputs[:, sample : sample + 1], Growing(5, 4.0))
+        alone = model.with_memory_size(Growing(5, 4.0)).unroll(inputs[:, sample : sample + 1])
         np.testing.assert_allclose(
             together.outputs[:, sample], alone.outputs[:, 0], rtol=1e-4, atol=1e-5
         )
@@ -111,24 +121,26 @@ def test_a_sample_does_not_depend_on_the_rest_of_the_batch():
 
 def test_one_slot_and_a_full_memory():
     model, inputs = model_of("stateful-baseline"), inputs_of(12)
-    full = model.unroll(inputs, Growing(1, 0.0))
+    full = model.with_memory_size(Growing(1, 0.0)).unroll(inputs)
     np.testing.assert_array_equal(full.state.memory.slots, 1)
-    np.testing.assert_allclose(full.outputs, model.unroll(inputs, 1).outputs, atol=1e-5)
-    grown = model.unroll(inputs, Growing(1, 1.0))
+    np.testing.assert_allclose(
+        full.outputs, model.with_memory_size(1).unroll(inputs).outputs, atol=1e-5
+    )
+    grown = model.with_memory_size(Growing(1, 1.0)).unroll(inputs)
     assert np.asarray(grown.state.memory.slots).min() > 1
     assert np.isfinite(grown.outputs).all()
 
 
 def test_the_limit_is_refused_in_one_sentence():
     model, inputs = model_of("stateful-baseline"), inputs_of(20)
-    backend = PureBackend("squared error", None, 5)
-    needed = int(model.unroll(inputs, Growing(5, 5.0)).state.memory.slots.max())
-    enough = backend.forward(model, inputs, Growing(5, 5.0, limit=needed))
+    backend = PureBackend("squared error")
+    needed = int(model.with_memory_size(Growing(5, 5.0)).unroll(inputs).state.memory.slots.max())
+    enough = backend.forward(model.with_memory_size(Growing(5, 5.0, limit=needed)), inputs)
     np.testing.assert_allclose(
-        enough.outputs, model.unroll(inputs, Growing(5, 5.0)).outputs, atol=1e-5
+        enough.outputs, model.with_memory_size(Growing(5, 5.0)).unroll(inputs).outputs, atol=1e-5
     )
     with pytest.raises(RunError, match=f"needs more than {needed - 1} slots"):
-        backend.forward(model, inputs, Growing(5, 5.0, limit=needed - 1))
+        backend.forward(model.with_memory_size(Growing(5, 5.0, limit=needed - 1)), inputs)
 
 
 def test_float64_and_vmap():
@@ -138,7 +150,9 @@ def test_float64_and_vmap():
             model_of("compr+reg"),
         )
         inputs = jnp.asarray(inputs_of(12, batch=4), jnp.float64).reshape(12, 2, 2, 2)
-        unroll = jax.vmap(lambda part: model.unroll(part, Growing(5, 4.0)).outputs, 1, 1)
+        unroll = jax.vmap(
+            lambda part: model.with_memory_size(Growing(5, 4.0)).unroll(part).outputs, 1, 1
+        )
         whole = model.unroll(inputs.reshape(12, 4, 2), Growing(5, 4.0)).outputs
         np.testing.assert_allclose(unroll(inputs).reshape(whole.shape), whole, atol=1e-12)
 
@@ -160,7 +174,7 @@ def test_bad_settings_are_refused(wrong, setting):
 
 def test_every_approach_grows():
     for name in APPROACHES:
-        run = model_of(name).unroll(inputs_of(4, batch=1), Growing(5, 5.0))
+        run = model_of(name).with_memory_size(Growing(5, 5.0)).unroll(inputs_of(4, batch=1))
         assert run.state.memory.slots[0] > 5
         assert np.isfinite(run.outputs).all()
 
@@ -175,13 +189,13 @@ def test_the_kernel_grows_as_the_pure_model(approach, start, free_capacity):
     """Growth in the middle: some samples at some steps, with vectors of slots filled and not."""
     model, inputs = hoarder_of(approach), inputs_of(20)
     growing = Growing(start, free_capacity)
-    run = model.unroll(inputs, growing, internals=True)
+    run = model.with_memory_size(growing).unroll(inputs, internals=True)
     slots = np.asarray(run.internals.memory.slots)
     assert len(np.unique(slots)) > 10
     assert slots.max() > 16
     for simd in fused.simd_levels():
         for threads in (1, 2):
-            ours = fused.FusedUnroll(threads, simd).forward(model, inputs, growing)
+            ours = fused.FusedUnroll(threads, simd).forward(model.with_memory_size(growing), inputs)
             np.testing.assert_array_equal(ours.slots, slots)
             np.testing.assert_allclose(ours.outputs, run.outputs, rtol=1e-4, atol=1e-5)
 
@@ -192,7 +206,9 @@ def test_in_the_kernel_an_input_that_fits_keeps_every_bit(approach):
     model, inputs = model_of(approach), inputs_of(6)
     kernel = fused.FusedUnroll()
     for size in (1, 9, 40):
-        grown, plain = (kernel.forward(model, inputs, n) for n in (Growing(size, 0.0), size))
+        grown, plain = (
+            kernel.forward(model.with_memory_size(n), inputs) for n in (Growing(size, 0.0), size)
+        )
         np.testing.assert_array_equal(grown.slots, size)
         np.testing.assert_array_equal(grown.outputs, plain.outputs)
 
@@ -203,11 +219,11 @@ def test_in_the_kernel_a_sample_does_not_see_the_growth_of_others():
     model, inputs = model_of("stateful-baseline"), inputs_of(40, batch=4)
     kernel = fused.FusedUnroll(2)
     for free_capacity in np.linspace(0, 5, 51):
-        together = kernel.forward(model, inputs, Growing(5, float(free_capacity)))
+        together = kernel.forward(model.with_memory_size(Growing(5, float(free_capacity))), inputs)
         if np.sum(together.slots[-1] > 5) == 1:
             break
     assert np.sum(together.slots[-1] > 5) == 1
-    plain = kernel.forward(model, inputs, 5)
+    plain = kernel.forward(model, inputs)
     for k in range(4):
         alone = kernel.forward(model, inputs[:, [k]], Growing(5, float(free_capacity)))
         np.testing.assert_array_equal(together.outputs[:, [k]], alone.outputs)
@@ -218,20 +234,26 @@ def test_in_the_kernel_a_sample_does_not_see_the_growth_of_others():
 @compiled
 def test_the_kernel_refuses_what_it_cannot_grow():
     model, inputs = model_of("stateful-baseline"), inputs_of(20)
-    backend = FusedBackend("squared error", None, 5)
-    needed = int(fused.FusedUnroll().forward(model, inputs, Growing(5, 5.0)).slots.max())
-    assert np.isfinite(backend.forward(model, inputs, Growing(5, 5.0, limit=needed)).outputs).all()
+    backend = FusedBackend("squared error")
+    needed = int(
+        fused.FusedUnroll().forward(model.with_memory_size(Growing(5, 5.0)), inputs).slots.max()
+    )
+    assert np.isfinite(
+        backend.forward(model.with_memory_size(Growing(5, 5.0, limit=needed)), inputs).outputs
+    ).all()
     with pytest.raises(RunError, match=f"needs more than {needed - 1} slots"):
-        backend.forward(model, inputs, Growing(5, 5.0, limit=needed - 1))
+        backend.forward(model.with_memory_size(Growing(5, 5.0, limit=needed - 1)), inputs)
     with pytest.raises(SettingError, match="a growing memory has neither a gradient"):
-        fused.FusedUnroll().forward(model, inputs, Growing(5, 5.0), keep=True)
+        fused.FusedUnroll().forward(model.with_memory_size(Growing(5, 5.0)), inputs, keep=True)
 
 
 @compiled
 def test_one_slot_too_many_is_not_the_end_of_the_kernel():
     model, inputs = model_of("compr+reg"), inputs_of(20)
     kernel = fused.FusedUnroll()
-    before = kernel.forward(model, inputs, Growing(5, 5.0)).outputs
+    before = kernel.forward(model.with_memory_size(Growing(5, 5.0)), inputs).outputs
     with pytest.raises(RunError):
-        kernel.forward(model, inputs, Growing(5, 5.0, limit=6))
-    np.testing.assert_array_equal(kernel.forward(model, inputs, Growing(5, 5.0)).outputs, before)
+        kernel.forward(model.with_memory_size(Growing(5, 5.0, limit=6)), inputs)
+    np.testing.assert_array_equal(
+        kernel.forward(model.with_memory_size(Growing(5, 5.0)), inputs).outputs, before
+    )

@@ -30,7 +30,7 @@ def far_apart(ours, theirs) -> float:
 @eqx.filter_jit
 def values_and_gradients(model, inputs, memory_size):
     def loss(model):
-        run = model.unroll(inputs, memory_size)
+        run = model.with_memory_size(memory_size).unroll(inputs)
         total = jnp.sum(jnp.sin(3 * run.outputs)) + jnp.sum(run.cell_states**2)
         return total, (run.outputs, run.cell_states, jnp.any(run.state.memory.usage == 0, -1))
 
@@ -73,7 +73,7 @@ def test_in_float32_while_a_slot_is_free(approach):
         inputs = random_inputs(12, 2, seed)
         found = []
         for size in (20, 21, 50, 400):
-            run = kernel.forward(model, inputs, size, keep=True, weights=True)
+            run = kernel.forward(model.with_memory_size(size), inputs, keep=True, weights=True)
             slopes = kernel.backward(run, np.cos(3 * run.outputs), 2 * run.cell_states)
             found.append(([run.outputs, run.cell_states], jax.tree.leaves(slopes)))
             if size == 20:
@@ -92,7 +92,9 @@ def test_in_float32_while_a_slot_is_free(approach):
 def test_in_float32_no_bit_changes_while_eight_slots_are_untouched():
     model, inputs = small_dnc(USED[0], SIZES), random_inputs(30, 3)
     kernel = fused.FusedUnroll()
-    few, many = (kernel.forward(model, inputs, size, weights=True) for size in (150, 3000))
+    few, many = (
+        kernel.forward(model.with_memory_size(size), inputs, weights=True) for size in (150, 3000)
+    )
     assert np.count_nonzero(np.any(few.write_weights != 0, axis=0), axis=-1).max() < 142
     np.testing.assert_array_equal(few.outputs, many.outputs)
 
@@ -104,7 +106,9 @@ def test_the_look_up_over_every_slot_and_a_full_memory_are_not_invariant():
 
     def difference(approach: str, few: int, many: int) -> float:
         model = small_dnc(approach, SIZES)
-        return far_apart(*([kernel.forward(model, inputs, n).outputs] for n in (few, many)))
+        return far_apart(
+            *([kernel.forward(model.with_memory_size(n), inputs).outputs] for n in (few, many))
+        )
 
     assert difference("stateful-baseline", 90, 170) > 1e-3
     assert difference("stateful-baseline+used", 3, 20) > 1e-3

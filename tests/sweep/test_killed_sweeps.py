@@ -176,7 +176,7 @@ class Gru(AbstractController):
 
     def __call__(self, inputs, state):
         hidden = self.cell(inputs, state)
-        return ControllerStep(hidden=hidden, state=hidden, uncompressed=hidden)
+        return ControllerStep(hidden=hidden, state=hidden)
 
     def cell_state(self, state):
         return state

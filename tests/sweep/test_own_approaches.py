@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from constrained_dnc.approaches import APPROACHES, Approach, Regularisation
+from constrained_dnc.approaches import APPROACHES, Approach, parse_part
 from constrained_dnc.config import PAPER, SMOKE
 from constrained_dnc.errors import SettingError
 from constrained_dnc.files import read_json
@@ -13,10 +13,10 @@ from constrained_dnc.sweep.approaches import find_approaches
 from constrained_dnc.sweep.plan import make_request, open_study
 
 APPROACHES_FILE = """
-from constrained_dnc import Approach, Regularisation
+from constrained_dnc import Approach, parse_part
 
-gentle = Approach("gentle", "peephole", regularisation=Regularisation(task_weight=0.99))
-more = [Approach("k1", "lstm", regularisation=Regularisation(num_pairs=1)), gentle]
+gentle = Approach("gentle", "peephole", (parse_part("regularisation,task_weight=0.99"),))
+more = [Approach("k1", "lstm", (parse_part("regularisation,num_pairs=1"),)), gentle]
 """
 GRU = """
 from constrained_dnc import AbstractController
@@ -29,8 +29,8 @@ class Gru(AbstractController):
     def __call__(self, inputs, state): ...
     def cell_state(self, state): ...
 """
-GENTLE = Approach("gentle", "peephole", regularisation=Regularisation(task_weight=0.99))
-K1 = Approach("k1", "lstm", regularisation=Regularisation(num_pairs=1))
+GENTLE = Approach("gentle", "peephole", (parse_part("regularisation,task_weight=0.99"),))
+K1 = Approach("k1", "lstm", (parse_part("regularisation,num_pairs=1"),))
 
 
 @pytest.fixture(autouse=True)
@@ -89,7 +89,7 @@ def test_a_study_keeps_what_its_own_approaches_and_settings_are(folder):
     stored = read_json(folder / "study" / "study.json")
     assert stored["settings"]["model.hidden_size"] == 9
     assert stored["own_approaches"].keys() == {"gentle", "Gru"}
-    assert stored["own_approaches"]["gentle"]["regularisation"]["task_weight"] == 0.99
+    assert stored["own_approaches"]["gentle"]["constraints"][0]["settings"]["task_weight"] == 0.99
     assert stored["sources"].keys() == {f"{folder}/gru.py"}
 
 

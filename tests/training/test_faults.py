@@ -19,19 +19,12 @@ from watched_runs import CONFIG, Watcher
 def faulty_backend(config, is_faulty):
     """The default backend with a NaN in the gradient of some calls, counted from 1."""
     model = initial_model(config)
-    backend = choose_backend(
-        "auto",
-        model,
-        get_task(config.task).loss,
-        config.approach.regularisation,
-        memory_size=config.model.memory_size,
-        threads=1,
-    )
+    backend = choose_backend("auto", model, get_task(config.task).loss, threads=1)
     calls = iter(range(1, 10**6))
     compute = backend.value_and_grad
 
-    def value_and_grad(model, batch):
-        loss, parts, gradient = compute(model, batch)
+    def value_and_grad(model, batch, key=None):
+        loss, parts, gradient = compute(model, batch, key)
         if is_faulty(next(calls)):
             bias = np.array(gradient.output_bias)
             bias[0] = np.nan

@@ -256,7 +256,7 @@ def test_trains_outside_the_main_thread_too(finished, tmp_path):
             {},
             "different: training.learning_rate",
         ),
-        ({"approach": get_approach("reg")}, {}, "approach.name.*approach.regularisation"),
+        ({"approach": get_approach("reg")}, {}, "approach.name.*approach.constraints"),
         ({}, {"backend": "pure"}, "backend is 'pure'; accepted: fused"),
         ({}, {"threads": 2}, "threads is 2; accepted: 1"),
     ],

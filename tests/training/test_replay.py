@@ -46,7 +46,7 @@ class Sharp(AbstractController):
 
     def __call__(self, inputs, state):
         hidden = self.weight @ inputs + jnp.sqrt(jnp.maximum(0, -self.weight[0, 0] ** 2))
-        return ControllerStep(hidden, state, jnp.zeros(0))
+        return ControllerStep(hidden, state)
 
     def cell_state(self, state):
         return jnp.zeros(0)

@@ -10,7 +10,6 @@ from jaxtyping import Bool
 
 from constrained_dnc.analysis.memory_modes import analyse_modes
 from constrained_dnc.analysis.state_space import analyse_states
-from constrained_dnc.approaches import CONTROLLERS
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.shapes import AnyArray, Array, Float
 from constrained_dnc.tasks.task import Batch
@@ -21,23 +20,20 @@ from constrained_dnc.training.streams import evaluation_batch
 def analyse_run(run: Run) -> dict[str, Any]:
     """States at the unseen length of selection and access modes at the longest training length.
 
-    In the paper these are 30 and 15. States are the carried ones, before compression where there
-    is one. A controller without a state has none, and those of a run that diverged may not be
-    finite: then they are left out.
+    In the paper these are 30 and 15. States are the carried ones, before any constraint that
+    changes them. A controller without a state has none, and those of a run that diverged may not
+    be finite: then they are left out.
     """
-    training, task, approach = run.config.training, run.task, run.config.approach
-    # A controller of a user's own says itself what its state was before compression.
-    is_carried = approach.controller in CONTROLLERS and not approach.compression
-    model, memory_size = run.model, run.config.model.memory_size
+    training, task, model = run.config.training, run.task, run.model
     arrays: dict[str, Any] = {}
     batch = evaluation_batch(task, run.config, training.unseen_length, 0)
-    carried, uncompressed, _, _ = _inside(model, batch.inputs, memory_size)
-    states = carried if is_carried else uncompressed
+    carried, uncompressed, _, _ = _inside(model, batch.inputs)
+    states = uncompressed if model.changes_state else carried
     if states.shape[-1] and np.isfinite(states).all():
         encoding = task.encoding_steps(training.unseen_length)
         arrays |= analyse_states(np.asarray(states), encoding, batch.num_steps)
     batch = evaluation_batch(task, run.config, training.max_length, 0)
-    _, _, gates, modes = _inside(model, batch.inputs, memory_size)
+    _, _, gates, modes = _inside(model, batch.inputs)
     encoding = task.encoding_steps(training.max_length)
     arrays |= analyse_modes(np.asarray(gates), np.asarray(modes), encoding, decoding_steps(batch))
     return arrays
@@ -51,7 +47,7 @@ def decoding_steps(batch: Batch) -> Bool[np.ndarray, "time batch"]:
 
 @eqx.filter_jit
 def _inside(
-    model: DNC, inputs: Float[AnyArray, "time batch inputs"], memory_size: int
+    model: DNC, inputs: Float[AnyArray, "time batch inputs"]
 ) -> tuple[
     Float[Array, "time batch cell"],
     Float[Array, "time batch cell"],
@@ -59,7 +55,7 @@ def _inside(
     Float[Array, "time batch reads 3"],
 ]:
     """Cell states, carried and before compression, allocation gates and read modes of all steps."""
-    inside = model.unroll(inputs, memory_size, internals=True).internals
+    inside = model.unroll(inputs, internals=True).internals
     assert inside is not None
     interface = inside.interface
     return (

@@ -140,9 +140,7 @@ def tour(arguments: list[str]) -> int:
     for name in task_names():
         model, task, origin = _model_for(name, approach)
         batch = task.sample(0, 3, asked.length)
-        backend = choose_backend(
-            "auto", model, task.loss, None, memory_size=model.memory_size, threads=1
-        )
+        backend = choose_backend("auto", model, task.loss, threads=1)
         outputs = np.asarray(backend.forward(model, batch.inputs).outputs)
         print(f"\n{name}: {task.summary}")
         answers = task.decode(outputs, asked.length)

@@ -16,6 +16,7 @@ from typing import Annotated, Any, TypeVar
 
 import tyro
 
+from constrained_dnc.approaches import Part, parse_part
 from constrained_dnc.cli.telling import tell
 from constrained_dnc.errors import one_of, shortened
 from constrained_dnc.model.config import GROWING
@@ -121,6 +122,26 @@ def _number_or_choice(
         metavar=_word(kind),
         instance_from_str=read,
         is_instance=lambda value: value in names if is_choice else isinstance(value, kind | int),
+        str_from_instance=lambda value: [str(value)],
+    )
+
+
+@VALUES.primitive_rule
+def _part(
+    info: tyro.constructors.PrimitiveTypeInfo,
+) -> tyro.constructors.PrimitiveConstructorSpec[Part] | None:
+    """The rule for a part with settings, such as regularisation,task_weight=0.9."""
+    if info.type is not Part:
+        return None
+
+    def read(texts: list[str]) -> Part:
+        return parse_part(*texts)
+
+    return tyro.constructors.PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="KIND[,NAME=VALUE]",
+        instance_from_str=read,
+        is_instance=lambda value: isinstance(value, Part),
         str_from_instance=lambda value: [str(value)],
     )
 

@@ -15,13 +15,12 @@ from constrained_dnc.choices import BackendChoice, SelectionRule
 from constrained_dnc.config import parse_lengths
 from constrained_dnc.cores import MAX_THREADS
 from constrained_dnc.errors import RunError, SettingError, require_integer
-from constrained_dnc.evaluation.memories import memory_for, size_in, source_of
+from constrained_dnc.evaluation.memories import model_for, size_in, source_of
 from constrained_dnc.evaluation.scores import MeanScores, mean_scores
 from constrained_dnc.files import make_folder
 from constrained_dnc.model.backend import AbstractBackend
 from constrained_dnc.model.config import GROWING, MemorySize, require_memory_size
 from constrained_dnc.model.dnc import DNC
-from constrained_dnc.model.growing import Growing
 from constrained_dnc.storage import read_table, write_table
 from constrained_dnc.study.disk import SCHEMA, results_table
 from constrained_dnc.tasks.reading import read_problems
@@ -73,7 +72,7 @@ def evaluate(
     status, rows = run.checked_status(), []
     total = sum(_work(run, planned) for planned in plan)
     done = 0.0
-    memories = {p.memory_size: memory_for(run, p.memory_size, selected) for p in plan}
+    models = {p.memory_size: model_for(run, p.memory_size, selected) for p in plan}
     given_up = math.inf  # the length
     for planned in plan:
         if progress is not None:
@@ -81,7 +80,7 @@ def evaluate(
         done += _work(run, planned)
         if planned.memory_size == GROWING and planned.length > given_up:
             continue
-        scores = _score(run, computing, selected.model, planned, memories[planned.memory_size])
+        scores = _score(run, computing, models[planned.memory_size], planned)
         rows.append(_row(run, status, selected, selection, planned, scores))
         is_beyond_training = planned.length > run.config.training.max_length
         if planned.memory_size == GROWING and is_beyond_training and scores.score < LOWEST_SCORE:
@@ -111,15 +110,14 @@ def predict(
     problems, is_one = read_problems(run.task, problem)
     selected = run.selected(selection)
     model = selected.model
-    computing = evaluation_backend(run, model, backend, threads=1)
-    memory: int | Growing | None = None
     if memory_size is not None:
         require_memory_size(memory_size)
-        memory = memory_for(run, memory_size, selected)
+        model = model_for(run, memory_size, selected)
+    computing = evaluation_backend(run, model, backend, threads=1)
     answers: list[Answer] = [None] * len(problems)
     for places in _alike(run.task, problems):
         batch = run.task.batch_of([problems[place] for place in places])
-        outputs = computing.forward(model, batch.inputs, memory).outputs
+        outputs = computing.forward(model, batch.inputs).outputs
         decoded = run.task.decode(np.asarray(outputs), batch.length)
         for place, answer in zip(places, decoded, strict=True):
             answers[place] = answer
@@ -196,14 +194,12 @@ def _work(run: Run, planned: Planned) -> float:
     return run.task.num_steps(planned.length) * planned.batches * float(slots + 50) ** 2
 
 
-def _score(
-    run: Run, backend: AbstractBackend, model: DNC, planned: Planned, memory: int | Growing
-) -> MeanScores:
+def _score(run: Run, backend: AbstractBackend, model: DNC, planned: Planned) -> MeanScores:
     task = run.task
     scores = []
     for index in range(planned.batches):
         batch = evaluation_batch(task, run.config, planned.length, index)
-        outputs = backend.forward(model, batch.inputs, memory).outputs
+        outputs = backend.forward(model, batch.inputs).outputs
         scores.append(task.score(batch, np.asarray(outputs)))
     return mean_scores(scores)
 

@@ -40,13 +40,14 @@ def size_in(row: Mapping[str, Any]) -> MemorySize:
     return GROWING if row["memory"] == GROWING else int(row["memory_size"])
 
 
-def memory_for(run: Run, memory_size: MemorySize, selected: Selected) -> int | Growing:
-    """What the backends take for a memory size, with those parameters."""
+def model_for(run: Run, memory_size: MemorySize, selected: Selected) -> DNC:
+    """The selected model with that memory."""
     if memory_size != GROWING:
-        return memory_size
+        return selected.model.with_memory_size(memory_size)
     trained = run.config.model.memory_size
     capacity = min(free_capacity_of(run, selected), float(trained))
-    return Growing(trained, capacity, limit=max(Growing.limit, 2 * trained))
+    growing = Growing(trained, capacity, limit=max(Growing.limit, 2 * trained))
+    return selected.model.with_memory_size(growing)
 
 
 def free_capacity_of(run: Run, selected: Selected) -> float:

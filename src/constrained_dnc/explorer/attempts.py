@@ -14,12 +14,11 @@ from jaxtyping import Float
 
 from constrained_dnc.analysis.state_space import reduce_states
 from constrained_dnc.errors import SettingError
-from constrained_dnc.evaluation.memories import memory_for
+from constrained_dnc.evaluation.memories import model_for
 from constrained_dnc.explorer.models import LONGEST_DRAWN, Model
 from constrained_dnc.model.backend import padded
 from constrained_dnc.model.config import MemorySize, require_memory_size
 from constrained_dnc.model.dnc import DNC, Internals
-from constrained_dnc.model.growing import Growing
 from constrained_dnc.tasks.task import AbstractTask, Batch, Problem
 from constrained_dnc.training.run import backend_for
 
@@ -95,7 +94,7 @@ def attempt(model: Model, text: str, memory_size: MemorySize | None = None) -> A
     else:
         require_memory_size(memory_size, MOST_DRAWN_SLOTS)
     batch = model.task.batch_of([problem])
-    outputs, internals = _unroll(model.dnc, batch.inputs, _memory(model, memory_size))
+    outputs, internals = _unroll(_with_memory(model, memory_size), batch.inputs)
     return Attempt(model, batch, memory_size, outputs, _without_room(internals))
 
 
@@ -124,8 +123,8 @@ def read_problem(task: AbstractTask, text: str) -> Problem:
     return problem
 
 
-def _memory(model: Model, memory_size: MemorySize) -> int | Growing:
-    return memory_for(model.run, memory_size, model.selected)
+def _with_memory(model: Model, memory_size: MemorySize) -> DNC:
+    return model_for(model.run, memory_size, model.selected)
 
 
 def state_paths(
@@ -140,9 +139,9 @@ def state_paths(
     if companions:
         drawn = model.task.sample(0, companions, length)
         inputs = np.concatenate([inputs, drawn.inputs], axis=1)
-    backend = backend_for(model.config, model.dnc, threads=1)
-    memory = _memory(model, found.memory_size)
-    states = np.asarray(backend.forward(model.dnc, inputs, memory).cell_states)
+    dnc = _with_memory(model, found.memory_size)
+    backend = backend_for(model.config, dnc, threads=1)
+    states = np.asarray(backend.forward(dnc, inputs).cell_states)
     if not states.shape[-1] or not np.isfinite(states).all():
         return None
     return reduce_states(states, dimensions=2)[0]
@@ -156,7 +155,8 @@ def arrays(found: Attempt) -> dict[str, Any]:
         "inputs": found.batch.inputs,
         "targets": found.batch.targets,
     }
-    parts |= {"cell_state": inside.cell_state, "hidden": inside.hidden, "reads": inside.reads}
+    heads = inside.reads.reshape(*inside.reads.shape[:2], inside.interface.free_gates.shape[-1], -1)
+    parts |= {"cell_state": inside.cell_state, "hidden": inside.hidden, "reads": heads}
     parts |= {name: getattr(inside.interface, name) for name in vars(inside.interface)}
     parts |= {name: getattr(inside.memory, name) for name in vars(inside.memory) if name != "link"}
     return {name: np.asarray(array)[:, 0] for name, array in parts.items() if array is not None}
@@ -172,18 +172,18 @@ def _side_by_side(right: Sequence[Any], given: Sequence[Any]) -> list[tuple[str,
     return list(zip(texts(right), texts(given), strict=True))
 
 
-def _unroll(model: DNC, inputs: Any, memory: int | Growing) -> tuple[Any, Internals]:
+def _unroll(model: DNC, inputs: Any) -> tuple[Any, Internals]:
     """As `unroll` with internals, with steps rounded up so that compiled programs are reused."""
     steps = len(inputs)
     found: tuple[Any, Internals] = jax.tree.map(
-        lambda leaf: np.asarray(leaf)[:steps], _compiled_unroll(model, padded(inputs), memory)
+        lambda leaf: np.asarray(leaf)[:steps], _compiled_unroll(model, padded(inputs))
     )
     return found
 
 
 @eqx.filter_jit
-def _compiled_unroll(model: DNC, inputs: Any, memory: int | Growing) -> tuple[Any, Internals]:
-    found = model.unroll(inputs, memory, internals=True)
+def _compiled_unroll(model: DNC, inputs: Any) -> tuple[Any, Internals]:
+    found = model.unroll(inputs, internals=True)
     # steps * slots**2 numbers that nobody asks for: without them the compiler leaves them out
     nothing = jnp.zeros((*inputs.shape[:2], 0, 0), inputs.dtype)
     slim: Internals = eqx.tree_at(lambda inside: inside.memory.link, found.internals, nothing)

@@ -1,6 +1,6 @@
 """What happened inside a DNC, as Plotly figures: one function per figure.
 
-They take the internals of `model.unroll(inputs, memory_size, internals=True)`, in which samples lie
+They take the internals of `model.unroll(inputs, internals=True)`, in which samples lie
 side by side; `sample` says which one is drawn. Steps, slots and heads are counted from 1.
 """
 

@@ -15,10 +15,10 @@ import jax.numpy as jnp
 from constrained_dnc.shapes import Array, Bool, Float
 
 EPSILON = 1e-6
-"""Keeps norms and usages away from zero, where their gradients have none."""
+"""Keeps norms and usages away from zero, where their gradients are not finite."""
 
 LARGEST_EXPONENT = 80.0
-"""Of a slot that is not used but resembles a key; its exponential stays finite in float32."""
+"""Bounds the exponent of an unused slot that resembles a key: exp stays finite in float32."""
 
 LARGEST_COMPARED_MEMORY = 160
 """Up to this many slots, comparing all pairs of usages beats a sort on a CPU. Measured for XLA; for
@@ -38,9 +38,10 @@ def content_weights(
     memory: Float[Array, "slots word"],
     keys: Float[Array, "heads word"],
     strengths: Float[Array, "heads"],
+    usage: Float[Array, "slots"],
     exists: Bool[Array, "slots"] | None = None,
 ) -> Float[Array, "heads slots"]:
-    """C(M, k, beta): where the memory resembles each key; of a growing memory, what exists."""
+    """C(M, k, beta): where the memory resembles each key, over all slots that exist."""
     scores = strengths[:, None] * cosine_similarity(keys, memory)
     if exists is not None:
         scores = jnp.where(exists, scores, -jnp.inf)
@@ -52,10 +53,12 @@ def content_weights_of_used_slots(
     keys: Float[Array, "heads word"],
     strengths: Float[Array, "heads"],
     usage: Float[Array, "slots"],
+    exists: Bool[Array, "slots"] | None = None,
 ) -> Float[Array, "heads slots"]:
     """C(M, k, beta, u) = u_i exp(beta s_i) / (1 + sum_j u_j exp(beta s_j)), s the similarity.
 
-    The 1 is one slot that holds nothing: a slot that is not used has no weight and takes none.
+    The 1 is one slot that holds nothing: a slot that is not used, like one that does not exist,
+    has no weight and takes none.
     """
     scores = strengths[:, None] * cosine_similarity(keys, memory)
     usage = jnp.where(usage < 0, 0, usage)  # by rounding
@@ -108,13 +111,18 @@ def usage_after_step(
     return usage * retention
 
 
-def allocation_weights(usage: Float[Array, "slots"]) -> Float[Array, "slots"]:
+def allocation_weights(
+    usage: Float[Array, "slots"], exists: Bool[Array, "slots"] | None = None
+) -> Float[Array, "slots"]:
     """a: the least used slots first; among equals the lower index comes first.
 
     With u' = eps + (1 - eps) u, the weight of a slot is 1 - u' times the product of u' over all
     slots before it. The product is taken in the log domain (u' is never zero), so its gradient
-    needs neither a division by a usage nor a scan.
+    needs neither a division by a usage nor a scan. A slot that does not exist has nothing to
+    allocate, like one that is fully used.
     """
+    if exists is not None:
+        usage = jnp.where(exists, usage, 1)
     used = EPSILON + (1 - EPSILON) * usage
     if usage.shape[0] <= LARGEST_COMPARED_MEMORY:
         log_before = _is_before(used).astype(used.dtype) @ jnp.log(used)

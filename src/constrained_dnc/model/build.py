@@ -7,11 +7,13 @@ from typing import Protocol, runtime_checkable
 
 import jax
 
-from constrained_dnc.approaches import Approach
+from constrained_dnc.approaches import Approach, Part
 from constrained_dnc.errors import SettingError
 from constrained_dnc.model.config import ModelConfig
-from constrained_dnc.model.controllers import AbstractController, FeedForward, Lstm, PeepholeLstm
+from constrained_dnc.model.constraints import CONSTRAINTS, AbstractConstraint
+from constrained_dnc.model.controllers import AbstractController, FeedForward, Lstm
 from constrained_dnc.model.dnc import DNC
+from constrained_dnc.model.memory import LOOKUPS, DNCMemory
 from constrained_dnc.plugins import load_class
 from constrained_dnc.shapes import Array
 
@@ -41,13 +43,11 @@ def build_dnc(
     chi_size = sizes.input_size + config.num_reads * config.word_size
     return DNC(
         _build_controller(approach, chi_size, config, key=controller_key),
+        DNCMemory(config.memory_size, config.word_size, config.num_reads, LOOKUPS[approach.lookup]),
+        tuple(map(_build_constraint, approach.constraints)),
         input_size=sizes.input_size,
         output_size=sizes.output_size,
-        word_size=config.word_size,
-        num_reads=config.num_reads,
-        memory_size=config.memory_size,
         clip_value=config.clip_value,
-        lookup=approach.lookup,
         key=dnc_key,
     )
 
@@ -55,21 +55,31 @@ def build_dnc(
 def _build_controller(
     approach: Approach, chi_size: int, config: ModelConfig, *, key: Array
 ) -> AbstractController:
-    if approach.controller == "feed-forward":
-        return FeedForward(chi_size, config.hidden_size, key=key)
-    if approach.controller in ("lstm", "peephole"):
-        kind = Lstm if approach.controller == "lstm" else PeepholeLstm
-        return kind(
-            chi_size,
-            config.hidden_size,
-            compression=approach.compression,
-            forget_bias=config.forget_bias,
-            key=key,
-        )
-    kind = load_class("approach.controller", approach.controller, AbstractController)
+    name, hidden_size = approach.controller, config.hidden_size
+    if name == "feed-forward":
+        return FeedForward(chi_size, hidden_size, key=key)
+    if name in ("lstm", "peephole"):
+        bias, peephole = config.forget_bias, name == "peephole"
+        return Lstm(chi_size, hidden_size, peephole=peephole, forget_bias=bias, key=key)
+    kind = load_class("approach.controller", name, AbstractController)
     try:
-        inspect.signature(kind).bind(chi_size, config.hidden_size, key=key)
+        inspect.signature(kind).bind(chi_size, hidden_size, key=key)
     except TypeError as error:
         accepted = f"a class made by Class(input_size, hidden_size, key=key) ({error})"
-        raise SettingError("approach.controller", approach.controller, accepted) from error
-    return kind(chi_size, config.hidden_size, key=key)
+        raise SettingError("approach.controller", name, accepted) from error
+    controller: AbstractController = kind(chi_size, hidden_size, key=key)
+    return controller
+
+
+def _build_constraint(part: Part) -> AbstractConstraint:
+    settings = dict(part.settings)
+    if part.kind in CONSTRAINTS:
+        return CONSTRAINTS[part.kind](**settings)
+    kind = load_class("approach.constraints", part.kind, AbstractConstraint)
+    try:
+        inspect.signature(kind).bind(**settings)
+    except TypeError as error:
+        accepted = f"a class made from its settings as keyword arguments ({error})"
+        raise SettingError("approach.constraints", str(part), accepted) from error
+    constraint: AbstractConstraint = kind(**settings)
+    return constraint

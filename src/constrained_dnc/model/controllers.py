@@ -1,6 +1,6 @@
 """Controller networks: what turns the input and the last reads into the next request.
 
-A controller of your own is a subclass of `AbstractController`; see `docs/extending.md`.
+A user-defined controller is a subclass of `AbstractController`; see `docs/extending.md`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from constrained_dnc.errors import SettingError
 from constrained_dnc.shapes import Array, Float
 
 ControllerState = Any
@@ -25,15 +26,16 @@ class ControllerStep(eqx.Module):
     """What a controller returns at one step."""
 
     hidden: Float[Array, "hidden"]  # h, seen by the interface and the output
-    state: ControllerState  # carried to the next step
-    uncompressed: Float[Array, "cell"]  # the cell state before compression, for analyses
+    state: ControllerState  # for the next step, before constraints and clipping
+    squashed: Float[Array, "cell"] | None = None  # tanh of its cell state, if it was needed
 
 
 class AbstractController(eqx.Module):
     """The network inside a DNC, for one sample.
 
     A subclass is built as `Kind(input_size, hidden_size, key=key)` and says how it starts, what
-    one step does, and which part of its state is regularised and analysed.
+    one step does, and which part of its state is the cell state: the part that constraints act
+    on and that analyses show.
     """
 
     hidden_size: eqx.AbstractVar[int]
@@ -48,23 +50,35 @@ class AbstractController(eqx.Module):
 
     @abstractmethod
     def cell_state(self, state: ControllerState) -> Float[Array, "cell"]:
-        """The carried cell state, of width 0 for a controller without a state."""
+        """The cell state, of width 0 for a controller without a state."""
+
+    def with_cell_state(self, state: ControllerState, cell: Float[Array, "cell"]) -> Any:
+        """The state with another cell state; to be overridden if a state is not one array."""
+        if not eqx.is_array(state):
+            raise SettingError(
+                f"{type(self).__name__} must define with_cell_state(state, cell) to be used with "
+                "a constraint: its state is more than one array"
+            )
+        return cell
 
 
 class LstmState(eqx.Module):
     cell: Float[Array, "hidden"]  # c
-    hidden: Float[Array, "hidden"]  # h
+    hidden: Float[Array, "hidden"] | None  # h, unless the gates see c instead
 
 
 class Lstm(AbstractController):
-    """LSTM whose gates and candidate see [chi ; h], optionally with a compressed cell state."""
+    """LSTM whose gates and candidate see [chi ; h], or with `peephole` [chi ; c].
+
+    With `peephole`, h is not carried through time.
+    """
 
     weight: Float[Array, "gates seen"]  # W_i, W_f, W_c, W_o, stacked
     bias: Float[Array, "gates"]
     initial_cell: Float[Array, "hidden"]
-    initial_hidden: Float[Array, "hidden"]
+    initial_hidden: Float[Array, "hidden"] | None
     hidden_size: int = eqx.field(static=True)
-    compression: bool = eqx.field(static=True)
+    peephole: bool = eqx.field(static=True)
     forget_bias: float = eqx.field(static=True)
 
     def __init__(
@@ -72,72 +86,38 @@ class Lstm(AbstractController):
         input_size: int,
         hidden_size: int,
         *,
-        compression: bool = False,
+        peephole: bool = False,
         forget_bias: float = 0.0,
         key: Array,
     ):
-        weight_key, cell_key, hidden_key = jax.random.split(key, 3)
-        self.weight = lecun_normal(weight_key, (4 * hidden_size, input_size + hidden_size))
+        keys = jax.random.split(key, 2 if peephole else 3)
+        self.weight = lecun_normal(keys[0], (4 * hidden_size, input_size + hidden_size))
         self.bias = jnp.zeros(4 * hidden_size)
-        self.initial_cell = jax.random.normal(cell_key, (hidden_size,))
-        self.initial_hidden = jax.random.normal(hidden_key, (hidden_size,))
+        self.initial_cell = jax.random.normal(keys[1], (hidden_size,))
+        self.initial_hidden = None if peephole else jax.random.normal(keys[2], (hidden_size,))
         self.hidden_size = hidden_size
-        self.compression = compression
+        self.peephole = peephole
         self.forget_bias = forget_bias
 
     def initial_state(self) -> LstmState:
         return LstmState(self.initial_cell, self.initial_hidden)
 
     def __call__(self, inputs: Float[Array, "chi"], state: LstmState) -> ControllerStep:
-        gates = self.weight @ jnp.concatenate([inputs, state.hidden]) + self.bias
-        hidden, cell, uncompressed = _lstm_cell(
-            gates, state.cell, self.compression, self.forget_bias
-        )
-        return ControllerStep(hidden, LstmState(cell, hidden), uncompressed)
+        recurrent = state.cell if state.hidden is None else state.hidden
+        seen = jnp.concatenate([inputs, recurrent])
+        gates = jnp.split(self.weight @ seen + self.bias, 4)
+        input_gate, forget_gate, candidate, output_gate = gates
+        kept = jax.nn.sigmoid(forget_gate + self.forget_bias) * state.cell
+        cell = kept + jax.nn.sigmoid(input_gate) * jnp.tanh(candidate)
+        squashed = jnp.tanh(cell)
+        hidden = jax.nn.sigmoid(output_gate) * squashed
+        return ControllerStep(hidden, LstmState(cell, None if self.peephole else hidden), squashed)
 
     def cell_state(self, state: LstmState) -> Float[Array, "cell"]:
         return state.cell
 
-
-class PeepholeLstm(AbstractController):
-    """LSTM whose gates and candidate see [chi ; c]; h is not carried through time."""
-
-    weight: Float[Array, "gates seen"]  # W_i, W_f, W_c, W_o, stacked
-    bias: Float[Array, "gates"]
-    initial_cell: Float[Array, "hidden"]
-    hidden_size: int = eqx.field(static=True)
-    compression: bool = eqx.field(static=True)
-    forget_bias: float = eqx.field(static=True)
-
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        *,
-        compression: bool = False,
-        forget_bias: float = 0.0,
-        key: Array,
-    ):
-        weight_key, cell_key = jax.random.split(key)
-        self.weight = lecun_normal(weight_key, (4 * hidden_size, input_size + hidden_size))
-        self.bias = jnp.zeros(4 * hidden_size)
-        self.initial_cell = jax.random.normal(cell_key, (hidden_size,))
-        self.hidden_size = hidden_size
-        self.compression = compression
-        self.forget_bias = forget_bias
-
-    def initial_state(self) -> Float[Array, "hidden"]:
-        return self.initial_cell
-
-    def __call__(
-        self, inputs: Float[Array, "chi"], state: Float[Array, "hidden"]
-    ) -> ControllerStep:
-        gates = self.weight @ jnp.concatenate([inputs, state]) + self.bias
-        hidden, cell, uncompressed = _lstm_cell(gates, state, self.compression, self.forget_bias)
-        return ControllerStep(hidden, cell, uncompressed)
-
-    def cell_state(self, state: Float[Array, "hidden"]) -> Float[Array, "cell"]:
-        return state
+    def with_cell_state(self, state: LstmState, cell: Float[Array, "cell"]) -> LstmState:
+        return LstmState(cell, state.hidden)
 
 
 class FeedForward(AbstractController):
@@ -165,23 +145,7 @@ class FeedForward(AbstractController):
     def __call__(self, inputs: Float[Array, "chi"], state: tuple[()]) -> ControllerStep:
         hidden = jnp.tanh(self.weight_1 @ inputs + self.bias_1)
         hidden = jnp.tanh(self.weight_2 @ hidden + self.bias_2)
-        hidden = self.weight_3 @ hidden + self.bias_3
-        return ControllerStep(hidden, state, self.cell_state(state))
+        return ControllerStep(self.weight_3 @ hidden + self.bias_3, state)
 
     def cell_state(self, state: tuple[()]) -> Float[Array, "cell"]:
         return jnp.zeros(0, self.bias_1.dtype)
-
-
-def _lstm_cell(
-    gates: Float[Array, "gates"],
-    cell: Float[Array, "hidden"],
-    compression: bool,
-    forget_bias: float,
-) -> tuple[Float[Array, "hidden"], Float[Array, "hidden"], Float[Array, "hidden"]]:
-    """h, the carried c, and c before compression, from the pre-activations of the gates."""
-    input_gate, forget_gate, candidate, output_gate = jnp.split(gates, 4)
-    kept = jax.nn.sigmoid(forget_gate + forget_bias) * cell
-    uncompressed = kept + jax.nn.sigmoid(input_gate) * jnp.tanh(candidate)
-    squashed = jnp.tanh(uncompressed)
-    hidden = jax.nn.sigmoid(output_gate) * squashed
-    return hidden, squashed if compression else uncompressed, uncompressed

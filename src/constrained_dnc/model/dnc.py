@@ -1,25 +1,23 @@
-"""The differentiable neural computer: controller + memory + output. Start reading here."""
+"""A differentiable neural computer: controller + memory + output. Start reading here."""
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from constrained_dnc.errors import SettingError, require_integer
-from constrained_dnc.model.controllers import AbstractController, ControllerState, lecun_normal
-from constrained_dnc.model.growing import Growing
-from constrained_dnc.model.memory import (
-    Interface,
-    MemoryState,
-    access,
-    empty_memory,
-    interface_size,
-    split_interface,
+from constrained_dnc.errors import SettingError
+from constrained_dnc.model.constraints import AbstractConstraint, Compression
+from constrained_dnc.model.controllers import (
+    AbstractController,
+    ControllerState,
+    ControllerStep,
+    lecun_normal,
 )
+from constrained_dnc.model.growing import Growing
+from constrained_dnc.model.memory import AbstractMemory
 from constrained_dnc.shapes import AnyArray, Array, Float
 
 
@@ -27,19 +25,19 @@ class DNCState(eqx.Module):
     """Everything a DNC carries from step to step."""
 
     controller: ControllerState
-    memory: MemoryState
-    reads: Float[Array, "*batch reads word"]  # r
+    memory: Any  # of the memory; a MemoryState for a DNCMemory
+    reads: Float[Array, "*batch read_size"]  # r, all heads in one vector
 
 
 class Internals(eqx.Module):
     """What happened inside, at one step or, from `unroll`, at all of them (time, batch first)."""
 
     hidden: Float[Array, "*steps hidden"]
-    cell_state: Float[Array, "*steps cell"]  # carried: after compression and clipping
-    uncompressed_cell_state: Float[Array, "*steps cell"]
-    interface: Interface
-    memory: MemoryState
-    reads: Float[Array, "*steps reads word"]
+    cell_state: Float[Array, "*steps cell"]  # carried: after constraints and clipping
+    uncompressed_cell_state: Float[Array, "*steps cell"]  # before both
+    interface: Any  # the memory's names for its parts; an Interface for a DNCMemory
+    memory: Any
+    reads: Float[Array, "*steps read_size"]
 
 
 class Unrolled(eqx.Module):
@@ -47,154 +45,146 @@ class Unrolled(eqx.Module):
 
     outputs: Float[Array, "time batch outputs"]
     cell_states: Float[Array, "time batch cell"]
-    internals: Internals | None  # of every step, when asked for
+    internals: Internals | None  # of every step, if requested
     state: DNCState | None = None  # after the last step; the backends leave it out
 
 
 class DNC(eqx.Module):
     """A controller with an external memory.
 
-    The number of memory slots is an argument of a run, not a property of the weights: a trained
-    DNC runs with any `memory_size`. Unless told otherwise, that is the one it was built for.
+    No parameter depends on the number of memory slots: `with_memory_size` gives a trained DNC
+    another number, or a memory that grows.
     """
 
     controller: AbstractController
+    memory: AbstractMemory
+    constraints: tuple[AbstractConstraint, ...]  # on the controller's cell state
     interface_weight: Float[Array, "interface hidden"]  # W_xi
     interface_bias: Float[Array, "interface"]
     output_weight: Float[Array, "outputs hidden"]  # W_y
     readout_weight: Float[Array, "outputs readout"]  # W_r
     output_bias: Float[Array, "outputs"]
     input_size: int = eqx.field(static=True)
-    word_size: int = eqx.field(static=True)
-    num_reads: int = eqx.field(static=True)
-    memory_size: int = eqx.field(static=True)
     clip_value: float | None = eqx.field(static=True)
-    lookup: str = eqx.field(static=True)
 
     def __init__(
         self,
         controller: AbstractController,
+        memory: AbstractMemory,
+        constraints: tuple[AbstractConstraint, ...] = (),
         *,
         input_size: int,
         output_size: int,
-        word_size: int,
-        num_reads: int,
-        memory_size: int,
         clip_value: float | None,
-        lookup: str,
         key: Array,
     ):
-        """Wrap `controller`, which must take `input_size + num_reads * word_size` inputs."""
+        """Wrap `controller`, which must take `input_size + memory.read_size` inputs."""
         interface_key, output_key, readout_key = jax.random.split(key, 3)
-        num_interface = interface_size(num_reads, word_size)
+        interface, hidden = memory.interface_size, controller.hidden_size
         self.controller = controller
-        self.interface_weight = lecun_normal(interface_key, (num_interface, controller.hidden_size))
-        self.interface_bias = jnp.zeros(num_interface)
-        self.output_weight = lecun_normal(output_key, (output_size, controller.hidden_size))
-        self.readout_weight = lecun_normal(readout_key, (output_size, num_reads * word_size))
+        self.memory = memory
+        self.constraints = tuple(constraints)
+        self.interface_weight = lecun_normal(interface_key, (interface, hidden))
+        self.interface_bias = jnp.zeros(interface)
+        self.output_weight = lecun_normal(output_key, (output_size, hidden))
+        self.readout_weight = lecun_normal(readout_key, (output_size, memory.read_size))
         self.output_bias = jnp.zeros(output_size)
         self.input_size = input_size
-        self.word_size = word_size
-        self.num_reads = num_reads
-        self.memory_size = memory_size
         self.clip_value = clip_value
-        self.lookup = lookup
 
     @property
     def output_size(self) -> int:
         return self.output_bias.shape[-1]
 
-    def initial_state(
-        self, memory_size: int | None = None, growing: Growing | None = None
-    ) -> DNCState:
-        """The state of one sample before its first step; a growing one has room for so many."""
-        dtype = self.interface_bias.dtype
-        size = self.memory_size if memory_size is None else memory_size
-        slots = None if growing is None else growing.start
-        return DNCState(
-            controller=self.controller.initial_state(),
-            memory=empty_memory(size, self.word_size, self.num_reads, dtype, slots),
-            reads=jnp.zeros((self.num_reads, self.word_size), dtype),
+    @property
+    def changes_state(self) -> bool:
+        """Whether a constraint changes the cell state, perhaps at random."""
+        return any(constraint.changes_state for constraint in self.constraints)
+
+    def with_memory_size(self, size: int | Growing) -> DNC:
+        """This model with another number of memory slots, or with a memory that grows."""
+        memory = self.memory.with_size(size)
+        return eqx.tree_at(
+            lambda model: model.memory,
+            self,
+            memory,
+            is_leaf=lambda node: isinstance(node, AbstractMemory),
         )
 
-    def initial_states(
-        self, batch: int, memory_size: int | None = None, growing: Growing | None = None
-    ) -> DNCState:
-        """The same for every sample of a batch."""
+    def initial_state(self, num_steps: int | None = None) -> DNCState:
+        """The state of one sample before the first of `num_steps` steps."""
+        dtype = self.interface_bias.dtype
+        return DNCState(
+            controller=self.controller.initial_state(),
+            memory=self.memory.initial_state(dtype, num_steps),
+            reads=jnp.zeros(self.memory.read_size, dtype),
+        )
+
+    def initial_states(self, batch: int, num_steps: int | None = None) -> DNCState:
+        """The states of a batch of samples before the first of `num_steps` steps."""
         states: DNCState = jax.tree.map(
             lambda leaf: jnp.broadcast_to(leaf, (batch, *leaf.shape)),
-            self.initial_state(memory_size, growing),
+            self.initial_state(num_steps),
         )
         return states
 
     def step(
-        self, inputs: Float[Array, "inputs"], state: DNCState, growing: Growing | None = None
+        self, inputs: Float[Array, "inputs"], state: DNCState, key: Array | None = None
     ) -> tuple[Float[Array, "outputs"], DNCState, Internals]:
-        """One step of one sample."""
-        chi = jnp.concatenate([inputs, state.reads.ravel()])
-        controller = self.controller(chi, state.controller)
-        hidden = self._clip(controller.hidden)
-        carried = jax.tree.map(self._clip, controller.state)
+        """One step of one sample; a `key` in training, for constraints that are random."""
+        step = self.controller(jnp.concatenate([inputs, state.reads]), state.controller)
+        hidden, controller = self._clip(step.hidden), self._constrain(step, key)
 
-        interface = split_interface(
-            self.interface_weight @ hidden + self.interface_bias, self.num_reads, self.word_size
-        )
-        memory, reads = access(state.memory, interface, self.lookup, growing)
+        interface = self.interface_weight @ hidden + self.interface_bias
+        memory, reads = self.memory(interface, state.memory)
+
         outputs = self._clip(
-            self.output_weight @ hidden + self.readout_weight @ reads.ravel() + self.output_bias
+            self.output_weight @ hidden + self.readout_weight @ reads + self.output_bias
         )
         internals = Internals(
             hidden=hidden,
-            cell_state=self.controller.cell_state(carried),
-            uncompressed_cell_state=controller.uncompressed,
-            interface=interface,
+            cell_state=self.controller.cell_state(controller),
+            uncompressed_cell_state=self.controller.cell_state(step.state),
+            interface=self.memory.split(interface),
             memory=memory,
             reads=reads,
         )
-        return outputs, DNCState(carried, memory, reads), internals
+        return outputs, DNCState(controller, memory, reads), internals
 
     def unroll(
         self,
         inputs: Float[AnyArray, "time batch inputs"],
-        memory_size: int | Growing | None = None,
-        *,
         state: DNCState | None = None,
+        *,
         internals: bool = False,
+        key: Array | None = None,
     ) -> Unrolled:
         """Run a batch of sequences from empty memories, or on from the `state` of another run.
 
-        A growing memory has room for what the steps can need; `MemoryState.slots` says how many
-        slots each sample has.
-
         With `internals` every step's gates, weights, usage, memory, link and cell states come
-        back too: time * batch * memory_size**2 numbers for the link alone.
+        back too: time * batch * slots**2 numbers for the link alone. `key` is for training: it
+        switches on constraints that are random.
         """
-        growing = memory_size if isinstance(memory_size, Growing) else None
-        if state is not None:
-            self._check_state(state, inputs, memory_size)
-            size = state.memory.usage.shape[-1]
-        elif isinstance(memory_size, Growing):
-            size = memory_size.capacity(len(inputs))
-        else:
-            size = self.memory_size if memory_size is None else memory_size
-        self.check_run(inputs, size)
+        self.check_inputs(inputs)
         inputs = jnp.asarray(inputs)
-        start = state or self.initial_states(inputs.shape[1], size, growing)
+        num_steps, batch, _ = inputs.shape
+        if state is not None:
+            self._check_state(state, batch)
+        start = state or self.initial_states(batch, num_steps)
+        keys = None if key is None else jax.random.split(key, num_steps)
 
-        def body(state: DNCState, inputs: Float[Array, "batch inputs"]) -> tuple[DNCState, Any]:
-            step = partial(self.step, growing=growing)
-            outputs, state, inside = jax.vmap(step)(inputs, state)
+        def body(state: DNCState, at_step: Any) -> tuple[DNCState, Any]:
+            inputs, key = at_step
+            samples = None if key is None else jax.random.split(key, batch)
+            outputs, state, inside = jax.vmap(self.step)(inputs, state, samples)
             return state, (outputs, inside.cell_state, inside if internals else None)
 
-        end, (outputs, cell_states, inside) = jax.lax.scan(body, start, inputs)
-        if growing is not None:
-            assert end.memory.slots is not None
-            outputs = eqx.error_if(outputs, end.memory.slots > size, growing.refusal)
+        end, (outputs, cell_states, inside) = jax.lax.scan(body, start, (inputs, keys))
+        outputs = self.memory.check_end(end.memory, outputs)
         return Unrolled(outputs, cell_states, inside, end)
 
-    def check_run(self, inputs: Any, memory_size: Any) -> None:
-        """Refuse inputs and memory sizes that `unroll` cannot run."""
-        require_integer("memory_size", memory_size, 1)
+    def check_inputs(self, inputs: Any) -> None:
+        """Refuse inputs that `unroll` cannot run."""
         shape = tuple(getattr(inputs, "shape", ()))
         if len(shape) != 3 or shape[2] != self.input_size or min(shape) < 1:
             raise SettingError(
@@ -204,22 +194,31 @@ class DNC(eqx.Module):
         if dtype != expected:
             raise SettingError("the dtype of inputs", str(dtype), f"{expected}, as the parameters")
 
-    def _check_state(self, state: DNCState, inputs: Any, memory_size: int | Growing | None) -> None:
-        """Refuse a state that is not of this model, this batch and this memory size."""
-        slots = state.memory.usage.shape[-1]
-        if isinstance(memory_size, Growing):
-            raise SettingError(
-                "memory_size", memory_size, "a number of slots when a state is given"
-            )
-        if memory_size not in (None, slots):
-            raise SettingError("memory_size", memory_size, f"None or {slots}, as the state has it")
-        batch = tuple(jnp.shape(inputs)[1:2])
-        fresh = jax.tree.leaves(jax.eval_shape(lambda: self.initial_state(slots)))
-        needed = [(*batch, *leaf.shape) for leaf in fresh]
+    def _check_state(self, state: DNCState, batch: int) -> None:
+        """Refuse a state that does not belong to this model, this batch and this memory size."""
+        if isinstance(self.memory.size, Growing):
+            raise SettingError("a model with a growing memory cannot continue from a state")
+        fresh = jax.tree.leaves(jax.eval_shape(self.initial_state))
+        needed = [(batch, *leaf.shape) for leaf in fresh]
         shapes = [jnp.shape(leaf) for leaf in jax.tree.leaves(state)]
         if shapes != needed:
             accepted = f"arrays of the shapes {needed}, as this model has for these inputs"
             raise SettingError("the state", shapes, accepted)
+
+    def _constrain(self, step: ControllerStep, key: Array | None) -> ControllerState:
+        """What the controller carries on: constraints in their order, then clipping."""
+        state = step.state
+        if self.changes_state:
+            cell = uncompressed = self.controller.cell_state(state)
+            for index, constraint in enumerate(self.constraints):
+                own_key = None if key is None else jax.random.fold_in(key, index)
+                shares_tanh = isinstance(constraint, Compression) and cell is uncompressed
+                if shares_tanh and step.squashed is not None:
+                    cell = step.squashed  # one tanh for h and c, as in the paper
+                else:
+                    cell = constraint.carry(cell, own_key)
+            state = self.controller.with_cell_state(state, cell)
+        return jax.tree.map(self._clip, state)
 
     def _clip(self, values: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
         if self.clip_value is None:

@@ -1,18 +1,19 @@
-"""One access to the external memory: write, then read.
-
-`access` is the memory step of the paper; everything is for one sample.
-"""
+"""The external memory: one step writes, then reads. Everything is for one sample."""
 
 from __future__ import annotations
 
-from functools import partial
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import replace
 from itertools import accumulate
+from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.typing import DTypeLike
 
+from constrained_dnc.errors import require_integer
 from constrained_dnc.model.addressing import (
     allocation_weights,
     content_weights,
@@ -25,9 +26,61 @@ from constrained_dnc.model.addressing import (
 from constrained_dnc.model.growing import Growing, slot_mask, slots_after_growth
 from constrained_dnc.shapes import Array, Bool, Float, Int
 
+Memory = TypeVar("Memory", bound="AbstractMemory")
+
+LOOKUPS: dict[str, Callable[..., Float[Array, "heads slots"]]] = {
+    "every-slot": content_weights,
+    "used-slots": content_weights_of_used_slots,
+}
+"""How keys are compared with the memory, by the names that approaches use."""
+
+
+class AbstractMemory(eqx.Module):
+    """What a DNC writes to and reads from, for one sample.
+
+    The DNC gives it one interface vector per step and gets one vector of reads, which go to the
+    output and, at the next step, to the controller.
+    """
+
+    size: eqx.AbstractVar[int | Growing]
+
+    @property
+    @abstractmethod
+    def interface_size(self) -> int:
+        """Entries of the interface vector."""
+
+    @property
+    @abstractmethod
+    def read_size(self) -> int:
+        """Entries of the reads."""
+
+    @abstractmethod
+    def initial_state(self, dtype: DTypeLike, num_steps: int | None = None) -> Any:
+        """The state before the first step; one that grows has room for `num_steps` steps."""
+
+    @abstractmethod
+    def __call__(
+        self, vector: Float[Array, "interface"], state: Any
+    ) -> tuple[Any, Float[Array, "read_size"]]:
+        """One step: the new state and the reads."""
+
+    def split(self, vector: Float[Array, "interface"]) -> Any:
+        """The parts of an interface vector by name, for analyses."""
+        return vector
+
+    def check_end(
+        self, state: Any, outputs: Float[Array, "time batch outputs"]
+    ) -> Float[Array, "time batch outputs"]:
+        """The outputs of a run that ended with `state`, or an error if they cannot be used."""
+        return outputs
+
+    def with_size(self: Memory, size: int | Growing) -> Memory:
+        """This memory with another number of slots."""
+        return replace(self, size=size)
+
 
 class MemoryState(eqx.Module):
-    """Everything the memory carries from step to step."""
+    """Everything the DNC's memory carries from step to step."""
 
     memory: Float[Array, "*batch slots word"]  # M
     usage: Float[Array, "*batch slots"]  # u
@@ -35,7 +88,7 @@ class MemoryState(eqx.Module):
     precedence: Float[Array, "*batch slots"]  # p
     write_weights: Float[Array, "*batch slots"]  # w^w
     read_weights: Float[Array, "*batch reads slots"]  # w^r
-    slots: Int[Array, "*batch"] | None = None  # that exist, of a growing memory
+    slots: Int[Array, "*batch"] | None = None  # that exist, in a growing memory
 
 
 class Interface(eqx.Module):
@@ -53,9 +106,106 @@ class Interface(eqx.Module):
     read_modes: Float[Array, "*batch reads 3"]  # backward, forward, content
 
 
-def interface_size(num_reads: int, word_size: int) -> int:
-    """Entries of the interface vector: W*R + 3W + 5R + 3."""
-    return sum(interface_parts(num_reads, word_size).values())
+class DNCMemory(AbstractMemory):
+    """The memory of Graves et al. 2016, of a fixed size or growing."""
+
+    size: int | Growing = eqx.field(static=True)
+    word_size: int = eqx.field(static=True)
+    num_reads: int = eqx.field(static=True)
+    lookup: Callable[..., Float[Array, "heads slots"]] = eqx.field(
+        static=True, default=content_weights
+    )
+
+    def __check_init__(self) -> None:
+        if not isinstance(self.size, Growing):
+            require_integer("memory_size", self.size, 1)
+
+    @property
+    def interface_size(self) -> int:
+        """W*R + 3W + 5R + 3 entries."""
+        return sum(interface_parts(self.num_reads, self.word_size).values())
+
+    @property
+    def read_size(self) -> int:
+        return self.num_reads * self.word_size
+
+    def initial_state(self, dtype: DTypeLike, num_steps: int | None = None) -> MemoryState:
+        """An empty memory: all zero."""
+        size, slots = self.size, None
+        if isinstance(size, Growing):
+            slots = jnp.asarray(size.start, jnp.int32)
+            size = size.limit if num_steps is None else size.capacity(num_steps)
+        zeros = jnp.zeros(size, dtype)
+        return MemoryState(
+            memory=jnp.zeros((size, self.word_size), dtype),
+            usage=zeros,
+            link=jnp.zeros((size, size), dtype),
+            precedence=zeros,
+            write_weights=zeros,
+            read_weights=jnp.zeros((self.num_reads, size), dtype),
+            slots=slots,
+        )
+
+    def __call__(
+        self, vector: Float[Array, "interface"], state: MemoryState
+    ) -> tuple[MemoryState, Float[Array, "read_size"]]:
+        """Write to the memory, then read from it."""
+        xi = self.split(vector)
+        usage = usage_after_step(
+            state.usage, state.write_weights, state.read_weights, xi.free_gates
+        )
+        slots, exists = self._grow(state.slots, usage)
+
+        keys, strengths = xi.write_key[None, :], xi.write_strength[None]
+        (content,) = self.lookup(state.memory, keys, strengths, usage, exists)
+        write_weights = _write_weights(allocation_weights(usage, exists), content, xi)
+        memory = _write(state.memory, write_weights, xi)
+
+        link = link_after_write(state.link, state.precedence, write_weights)
+        precedence = precedence_after_write(state.precedence, write_weights)
+        used = usage_after_write(usage, write_weights)
+        content = self.lookup(memory, xi.read_keys, xi.read_strengths, used, exists)
+        read_weights = _read_weights(content, link, state.read_weights, xi)
+        reads = read_weights @ memory  # r = M^T w^r
+        after = MemoryState(memory, usage, link, precedence, write_weights, read_weights, slots)
+        return after, reads.ravel()
+
+    def split(self, vector: Float[Array, "interface"]) -> Interface:
+        """Cut the interface vector into its parts and bring each into its range."""
+        reads, word = self.num_reads, self.word_size
+        sizes = interface_parts(reads, word)
+        ends = list(accumulate(sizes.values()))
+        parts = dict(zip(sizes, jnp.split(vector, ends[:-1]), strict=True))
+        return Interface(
+            read_keys=parts["read_keys"].reshape(reads, word),
+            read_strengths=jax.nn.softplus(parts["read_strengths"]),
+            write_key=parts["write_key"],
+            write_strength=jax.nn.softplus(parts["write_strength"][0]),
+            erase_vector=jax.nn.sigmoid(parts["erase_vector"]),
+            write_vector=parts["write_vector"],
+            free_gates=jax.nn.sigmoid(parts["free_gates"]),
+            allocation_gate=jax.nn.sigmoid(parts["allocation_gate"][0]),
+            write_gate=jax.nn.sigmoid(parts["write_gate"][0]),
+            read_modes=jax.nn.softmax(parts["read_modes"].reshape(reads, 3), axis=-1),
+        )
+
+    def check_end(
+        self, state: MemoryState, outputs: Float[Array, "time batch outputs"]
+    ) -> Float[Array, "time batch outputs"]:
+        """The outputs, or an error if the memory would have grown beyond its limit."""
+        if not isinstance(self.size, Growing):
+            return outputs
+        assert state.slots is not None
+        return eqx.error_if(outputs, state.slots > state.usage.shape[-1], self.size.refusal)
+
+    def _grow(
+        self, slots: Int[Array, ""] | None, usage: Float[Array, "slots"]
+    ) -> tuple[Int[Array, ""] | None, Bool[Array, "slots"] | None]:
+        """How many slots exist from now on, and which; None and None for a fixed size."""
+        if slots is None or not isinstance(self.size, Growing):
+            return None, None
+        slots = slots_after_growth(slots, usage, self.size)
+        return slots, slot_mask(slots, usage.shape[-1])
 
 
 def interface_parts(num_reads: int, word_size: int) -> dict[str, int]:
@@ -74,114 +224,30 @@ def interface_parts(num_reads: int, word_size: int) -> dict[str, int]:
     }
 
 
-def split_interface(vector: Float[Array, "interface"], num_reads: int, word_size: int) -> Interface:
-    """Cut the interface vector into its parts and bring each into its range."""
-    sizes = interface_parts(num_reads, word_size)
-    ends = list(accumulate(sizes.values()))
-    parts = dict(zip(sizes, jnp.split(vector, ends[:-1]), strict=True))
-    return Interface(
-        read_keys=parts["read_keys"].reshape(num_reads, word_size),
-        read_strengths=jax.nn.softplus(parts["read_strengths"]),
-        write_key=parts["write_key"],
-        write_strength=jax.nn.softplus(parts["write_strength"][0]),
-        erase_vector=jax.nn.sigmoid(parts["erase_vector"]),
-        write_vector=parts["write_vector"],
-        free_gates=jax.nn.sigmoid(parts["free_gates"]),
-        allocation_gate=jax.nn.sigmoid(parts["allocation_gate"][0]),
-        write_gate=jax.nn.sigmoid(parts["write_gate"][0]),
-        read_modes=jax.nn.softmax(parts["read_modes"].reshape(num_reads, 3), axis=-1),
-    )
-
-
-def empty_memory(
-    memory_size: int, word_size: int, num_reads: int, dtype: DTypeLike, slots: int | None = None
-) -> MemoryState:
-    """The memory before the first step: all zero; of a growing one, `slots` exist."""
-    zeros = jnp.zeros(memory_size, dtype)
-    return MemoryState(
-        memory=jnp.zeros((memory_size, word_size), dtype),
-        usage=zeros,
-        link=jnp.zeros((memory_size, memory_size), dtype),
-        precedence=zeros,
-        write_weights=zeros,
-        read_weights=jnp.zeros((num_reads, memory_size), dtype),
-        slots=None if slots is None else jnp.asarray(slots, jnp.int32),
-    )
-
-
-def access(
-    state: MemoryState,
-    interface: Interface,
-    lookup: str = "every-slot",
-    growing: Growing | None = None,
-) -> tuple[MemoryState, Float[Array, "reads word"]]:
-    """Write to the memory, then read from it: the new state and one read vector per head."""
-    usage = usage_after_step(
-        state.usage, state.write_weights, state.read_weights, interface.free_gates
-    )
-    slots, exists = None, None
-    if growing is not None:
-        assert state.slots is not None
-        slots = slots_after_growth(state.slots, usage, growing)
-        exists = slot_mask(slots, usage.shape[-1])
-    find = partial(_find, lookup=lookup, exists=exists)
-    found = find(state.memory, usage, interface.write_key[None, :], interface.write_strength[None])
-    write_weights = _write_weights(usage, found[0], interface, exists)
-    memory = _write(state.memory, write_weights, interface)
-    link = link_after_write(state.link, state.precedence, write_weights)
-    precedence = precedence_after_write(state.precedence, write_weights)
-    used = usage_after_write(usage, write_weights)
-    found = find(memory, used, interface.read_keys, interface.read_strengths)
-    read_weights = _read_weights(found, link, state.read_weights, interface)
-    reads = read_weights @ memory  # r = M^T w^r
-    return MemoryState(memory, usage, link, precedence, write_weights, read_weights, slots), reads
-
-
-def _find(
-    memory: Float[Array, "slots word"],
-    usage: Float[Array, "slots"],
-    keys: Float[Array, "heads word"],
-    strengths: Float[Array, "heads"],
-    lookup: str,
-    exists: Bool[Array, "slots"] | None,
-) -> Float[Array, "heads slots"]:
-    """c: look-up by content in every slot that exists or in those that are used."""
-    if lookup == "used-slots":
-        return content_weights_of_used_slots(memory, keys, strengths, usage)
-    return content_weights(memory, keys, strengths, exists)
-
-
 def _write_weights(
-    usage: Float[Array, "slots"],
-    content: Float[Array, "slots"],
-    interface: Interface,
-    exists: Bool[Array, "slots"] | None,
+    allocation: Float[Array, "slots"], content: Float[Array, "slots"], xi: Interface
 ) -> Float[Array, "slots"]:
-    """w^w = g^w (g^a a + (1 - g^a) c^w), looked up in the memory before the write."""
-    gate = interface.allocation_gate
-    # a slot that is not there has nothing to allocate, like one that is fully used
-    allocation = allocation_weights(usage if exists is None else jnp.where(exists, usage, 1))
-    return interface.write_gate * (gate * allocation + (1 - gate) * content)
+    """w^w = g^w (g^a a + (1 - g^a) c^w)."""
+    gate = xi.allocation_gate
+    return xi.write_gate * (gate * allocation + (1 - gate) * content)
 
 
 def _write(
-    memory: Float[Array, "slots word"],
-    write_weights: Float[Array, "slots"],
-    interface: Interface,
+    memory: Float[Array, "slots word"], write_weights: Float[Array, "slots"], xi: Interface
 ) -> Float[Array, "slots word"]:
     """M = M_prev * (1 - w e^T) + w v^T."""
     write = write_weights[:, None]
-    return memory * (1 - write * interface.erase_vector) + write * interface.write_vector
+    return memory * (1 - write * xi.erase_vector) + write * xi.write_vector
 
 
 def _read_weights(
     content: Float[Array, "reads slots"],
     link: Float[Array, "slots slots"],
     previous: Float[Array, "reads slots"],
-    interface: Interface,
+    xi: Interface,
 ) -> Float[Array, "reads slots"]:
     """w^r: a mixture of one step back, one step forward and look-up by content."""
     backward = previous @ link  # L^T w
     forward = previous @ link.T  # L w
-    mode_b, mode_f, mode_c = jnp.moveaxis(interface.read_modes, -1, 0)[..., None]
+    mode_b, mode_f, mode_c = jnp.moveaxis(xi.read_modes, -1, 0)[..., None]
     return mode_b * backward + mode_f * forward + mode_c * content

@@ -6,7 +6,7 @@ import itertools
 import shlex
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from constrained_dnc.choices import MEMORIES, PAPER_RULE, Memory, SelectionRule,
 from constrained_dnc.config import (
     Config,
     Parts,
+    as_dict,
     get_preset,
     with_absolute_paths,
     with_min_iterations,
@@ -268,7 +269,7 @@ def _configs_of(stored: dict[str, Any]) -> tuple[Config, ...]:
         part, _, setting = name.partition(".")
         parts.setdefault(part, {})[setting] = value
     parts["training"]["iterations"] = stored["iterations"]
-    any_run = {"task": "copy", "approach": asdict(APPROACHES["compr"]), "seed": 0}
+    any_run = {"task": "copy", "approach": as_dict(APPROACHES["compr"]), "seed": 0}
     base = Config.from_dict({**any_run, **parts})
     configs: dict[str, Config] = {}
     for asked in stored["requests"]:
@@ -297,7 +298,7 @@ def _union(lists: Iterable[list[str]]) -> list[str]:
 
 def _settings(config: Config) -> dict[str, Any]:
     """What all runs of a study share, by name; they need not be equally long."""
-    values = without_iterations(asdict(config))
+    values = without_iterations(as_dict(config))
     return {
         f"{part}.{name}": value
         for part in ("model", "training", "evaluation")
@@ -307,7 +308,7 @@ def _settings(config: Config) -> dict[str, Any]:
 
 def _own_code(configs: Iterable[Config]) -> dict[str, dict[str, Any]]:
     """What a study knows about a user's tasks and approaches, by name, and files, by path."""
-    approaches = {config.approach.name: asdict(config.approach) for config in configs}
+    approaches = {config.approach.name: as_dict(config.approach) for config in configs}
     names = {name: None for config in configs for name in config.user_code}
     tasks = {config.task for config in configs} & names.keys()
     return {

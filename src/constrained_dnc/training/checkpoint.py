@@ -6,7 +6,6 @@ however often they were stopped and whether they became longer.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping
@@ -15,11 +14,11 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from constrained_dnc.choices import SelectionRule
-from constrained_dnc.config import Config, differing, without_iterations
+from constrained_dnc.config import Config, as_dict, differing, without_iterations
 from constrained_dnc.errors import RunError
 from constrained_dnc.files import read_tensors, write_tensors
+from constrained_dnc.model.leaves import fill_leaves, name_leaves
 from constrained_dnc.training.disk import CHECKPOINTS
-from constrained_dnc.training.leaves import fill_leaves, name_leaves
 from constrained_dnc.training.selection import Selection, SpikeFilteredSelection, stored_selections
 
 
@@ -94,7 +93,7 @@ def different_fields(
     config: Config, computed_by: Mapping[str, Any], about: Mapping[str, Any]
 ) -> list[str]:
     """What differs between a run and a checkpoint, whatever their numbers of iterations."""
-    ours = dataclasses.asdict(config)
+    ours = as_dict(config)
     try:
         # a checkpoint may know nothing of the backend and the threads
         return differing(

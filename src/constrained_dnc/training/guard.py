@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import optax
 
 from constrained_dnc.files import make_folder, write_tensors
+from constrained_dnc.model.leaves import name_leaves
 from constrained_dnc.training.disk import kept_file
-from constrained_dnc.training.leaves import name_leaves
 
 MAX_SKIPPED_IN_A_ROW = 100
 """After that many the run has diverged."""

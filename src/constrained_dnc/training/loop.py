@@ -38,7 +38,7 @@ from constrained_dnc.training.run import (
     write_selected,
 )
 from constrained_dnc.training.stopping import Stop, postponed_signals
-from constrained_dnc.training.streams import Drawn, draw, entropy_batch
+from constrained_dnc.training.streams import Drawn, constraint_key, draw, entropy_batch
 
 
 def train(
@@ -161,7 +161,8 @@ class _Training:
         """One iteration: the update, then what is measured."""
         progress = self.progress
         model = eqx.combine(progress.parameters, self.rest)
-        loss, parts, gradient = self.backend.value_and_grad(model, drawn.batch)
+        key = constraint_key(self.config, drawn.iteration) if model.changes_state else None
+        loss, parts, gradient = self.backend.value_and_grad(model, drawn.batch, key)
         *updated, norm, is_finite = self.update(
             progress.parameters, progress.optimiser, gradient, loss
         )

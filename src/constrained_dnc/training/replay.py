@@ -20,6 +20,7 @@ import optax
 from constrained_dnc.errors import RunError, SettingError
 from constrained_dnc.files import Fields, read_tensors, require_fields
 from constrained_dnc.model.dnc import DNC, DNCState, Internals
+from constrained_dnc.model.leaves import named_leaves
 from constrained_dnc.model.losses import total_loss
 from constrained_dnc.tasks.task import Batch
 from constrained_dnc.training.disk import kept_file, kept_iterations
@@ -106,12 +107,11 @@ def _finding(run: Run, model: DNC, batch: Batch) -> str:
         if place := _first(getattr(batch, name)):
             where = f"step {place[0] + 1}, sample {place[1] + 1}"
             return f"{name} of the batch is not finite at {where}"
-    steps = _Steps(model, batch, run.config.model.memory_size)
-    loss_kind, regularisation = run.task.loss, run.config.approach.regularisation
+    steps = _Steps(model, batch)
     return (
         steps.forwards()
-        or steps.losses(loss_kind, regularisation)
-        or steps.backwards(loss_kind, regularisation)
+        or steps.losses(run.task.loss)
+        or steps.backwards(run.task.loss)
         or "everything is finite with the pure backend: what was not came from the backend "
         f"{run.backend} or from the machine"
     )
@@ -120,10 +120,10 @@ def _finding(run: Run, model: DNC, batch: Batch) -> str:
 class _Steps:
     """The unroll of one batch, step by step, with every state kept."""
 
-    def __init__(self, model: DNC, batch: Any, memory_size: int):
+    def __init__(self, model: DNC, batch: Any):
         self.model = model
         self.batch = batch
-        self.states = [model.initial_states(batch.inputs.shape[1], memory_size)]
+        self.states = [model.initial_states(batch.inputs.shape[1])]
         self.outputs: list[Any] = []
         self.cells: list[Any] = []
 
@@ -140,21 +140,25 @@ class _Steps:
             self.cells.append(inside.cell_state)
         return None
 
-    def losses(self, kind: Any, regularisation: Any) -> str | None:
+    def losses(self, kind: Any) -> str | None:
         """The first part of the loss that is not finite."""
         loss, parts = total_loss(
-            jnp.stack(self.outputs), jnp.stack(self.cells), self.batch, kind, regularisation
+            jnp.stack(self.outputs),
+            jnp.stack(self.cells),
+            self.batch,
+            kind,
+            self.model.constraints,
         )
         for name, value in (*parts.items(), ("loss", loss)):
             if not np.isfinite(value):
                 return f"{name} is {float(value)}, all outputs and cell states are finite"
         return None
 
-    def backwards(self, kind: Any, regularisation: Any) -> str | None:
+    def backwards(self, kind: Any) -> str | None:
         """The first gradient that is not finite, from the last step to the first."""
 
         def loss(outputs: Any, cells: Any) -> Any:
-            return total_loss(outputs, cells, self.batch, kind, regularisation)[0]
+            return total_loss(outputs, cells, self.batch, kind, self.model.constraints)[0]
 
         outputs, cells = jax.grad(loss, argnums=(0, 1))(
             jnp.stack(self.outputs), jnp.stack(self.cells)
@@ -173,7 +177,7 @@ class _Steps:
                 (outputs[step], by_state, cells[step]),
             )
             for what, tree in (("parameter", by_model), ("state", by_state)):
-                for name, values in _named(tree):
+                for name, values in named_leaves(tree):
                     if _first(np.asarray(values)):
                         return f"the gradient of the {what} {name} is not finite at step {step + 1}"
             gradient = jax.tree.map(jnp.add, gradient, by_model)
@@ -181,7 +185,7 @@ class _Steps:
 
 
 def _overflow_of_sums(gradient: Any) -> str | None:
-    for name, values in _named(gradient):
+    for name, values in named_leaves(gradient):
         if _first(np.asarray(values)):
             return f"the gradient of the parameter {name} is finite at every step, its sum is not"
     if not np.isfinite(norm := optax.tree.norm(gradient)):
@@ -206,16 +210,9 @@ def _pull_back(model: DNC, inputs: Any, state: DNCState, cotangents: Any) -> tup
 
 
 def _in_order(inside: Internals) -> Iterator[tuple[str, Any]]:
-    named = _named(inside)
+    named = named_leaves(inside)
     for prefix in ORDER:
         yield from (entry for entry in named if entry[0].startswith(prefix))
-
-
-def _named(tree: Any) -> list[tuple[str, Any]]:
-    return [
-        (jax.tree_util.keystr(path, simple=True, separator="."), leaf)
-        for path, leaf in jax.tree.leaves_with_path(tree)
-    ]
 
 
 def _first(values: Any) -> tuple[int, ...] | None:

@@ -17,7 +17,7 @@ import jax
 
 from constrained_dnc import zoo
 from constrained_dnc.choices import PAPER_RULE, RULES, SelectionRule
-from constrained_dnc.config import Config
+from constrained_dnc.config import Config, as_dict
 from constrained_dnc.cores import MAX_THREADS
 from constrained_dnc.errors import (
     RunError,
@@ -43,12 +43,12 @@ from constrained_dnc.model import fused
 from constrained_dnc.model.backend import AbstractBackend, choose_backend
 from constrained_dnc.model.build import build_dnc
 from constrained_dnc.model.dnc import DNC
+from constrained_dnc.model.leaves import fill_leaves, name_leaves
 from constrained_dnc.plugins import fingerprints
 from constrained_dnc.tasks.registry import get_task
 from constrained_dnc.tasks.task import AbstractTask
 from constrained_dnc.training.checkpoint import different_fields, newest_values
 from constrained_dnc.training.disk import CONFIG, LOCK, METRICS, SELECTED, STATUS
-from constrained_dnc.training.leaves import fill_leaves, name_leaves
 from constrained_dnc.training.metrics import parse_lines, warn_of_damage
 from constrained_dnc.training.observer import logger
 from constrained_dnc.training.room import check_memory_for_parameters
@@ -322,7 +322,7 @@ def _refuse_changed_config(run: Run, stored: dict[str, Any]) -> None:
         return
     reason = "its checksum does not match"
     with suppress(RunError):
-        about = newest_values(run.folder) or {"config": dataclasses.asdict(run.config)}
+        about = newest_values(run.folder) or {"config": as_dict(run.config)}
         computed_by = {"backend": run.backend, "threads": run.threads}
         if fields := different_fields(run.config, computed_by, about):
             reason = f"{', '.join(fields)} (there and in the checkpoint)"
@@ -353,14 +353,7 @@ def backend_for(
     config: Config, model: DNC, choice: str = "auto", threads: int | None = None
 ) -> AbstractBackend:
     """The backend for a model of a config; `choose_backend` says more."""
-    return choose_backend(
-        choice,
-        model,
-        get_task(config.task).loss,
-        config.approach.regularisation,
-        memory_size=config.model.memory_size,
-        threads=threads,
-    )
+    return choose_backend(choice, model, get_task(config.task).loss, threads=threads)
 
 
 def load_model(config: Config, tensors: Any, prefix: str) -> DNC:
@@ -373,7 +366,7 @@ def write_config(folder: Path, config: Config, backend: str, threads: int) -> No
     """Say what the run is made from: no times, so that equal runs have equal files."""
     stored = {
         "run_id": config.run_id,
-        "config": dataclasses.asdict(config),
+        "config": as_dict(config),
         "backend": backend,
         "threads": threads,
         **environment(),
@@ -385,7 +378,7 @@ def write_config(folder: Path, config: Config, backend: str, threads: int) -> No
 
 def replace_config(folder: Path, config: Config) -> None:
     """Change what the run is made from, but not the environment in which it began."""
-    changed = {"run_id": config.run_id, "config": dataclasses.asdict(config)}
+    changed = {"run_id": config.run_id, "config": as_dict(config)}
     stored = read_json(folder / CONFIG) | changed
     write_json(folder / CONFIG, {**stored, "checksum": checksum_of(stored)})
 

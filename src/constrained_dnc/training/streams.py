@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import jax
+
 from constrained_dnc.config import Config
+from constrained_dnc.shapes import Array
 from constrained_dnc.tasks.task import AbstractTask, Batch, generator_of
 
 LENGTHS, SEEN, UNSEEN, ENTROPY, EVALUATION = range(5)
@@ -40,6 +43,11 @@ def training_batch(task: AbstractTask, config: Config, iteration: int) -> Batch:
     lengths = generator_of((config.seed, LENGTHS, iteration))
     length = int(lengths.integers(training.min_length, training.max_length + 1))
     return task.sample((config.seed, SEEN, iteration), training.batch_size, length)
+
+
+def constraint_key(config: Config, iteration: int) -> Array:
+    """The key of one update for constraints that are random."""
+    return jax.random.fold_in(jax.random.key(config.seed), iteration)
 
 
 def entropy_batch(task: AbstractTask, config: Config, iteration: int) -> Batch:

@@ -10,7 +10,7 @@ from constrained_dnc.model.fused.unroll import (
     FusedUnroll,
     missing_reason,
     simd_levels,
-    supports,
+    unsupported_reason,
 )
 
-__all__ = ["Forward", "FusedUnroll", "missing_reason", "simd_levels", "supports"]
+__all__ = ["Forward", "FusedUnroll", "missing_reason", "simd_levels", "unsupported_reason"]

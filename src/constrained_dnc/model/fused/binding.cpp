@@ -193,7 +193,10 @@ class Kernel {
   }
 
   std::string simd() const { return workspace_.level().name; }
-  size_t workspace_bytes() const { return workspace_.bytes(); }
+  size_t workspace_bytes() {
+    const std::unique_lock<std::mutex> alone = enter();
+    return workspace_.bytes();
+  }
 
  private:
   std::unique_lock<std::mutex> enter() {
@@ -226,6 +229,7 @@ class Kernel {
     s.hidden = checked_size("hidden_size", axis("output_weight", 1));
     s.word = checked_size("word_size", settings.word_size < 1 ? 0 : settings.word_size);
     s.heads = checked_size("num_reads", settings.num_reads < 1 ? 0 : settings.num_reads);
+    checked_size("num_reads * word_size", size_t(s.heads) * size_t(s.word));
     s.slots = checked_size("memory_size", memory_size);
     return s;
   }

@@ -12,9 +12,12 @@ from jaxtyping import Float, Int
 
 from constrained_dnc.cores import MAX_THREADS
 from constrained_dnc.errors import RunError, SettingError, require_integer
-from constrained_dnc.model.controllers import FeedForward, Lstm, PeepholeLstm
+from constrained_dnc.model.constraints import AbstractConstraint, Compression
+from constrained_dnc.model.controllers import FeedForward, Lstm
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.model.growing import Growing
+from constrained_dnc.model.leaves import named_leaves
+from constrained_dnc.model.memory import LOOKUPS, DNCMemory
 
 _why_missing: str | None = None
 try:
@@ -26,7 +29,7 @@ except ModuleNotFoundError:
 except ImportError as error:
     _why_missing = f"the compiled kernel cannot be loaded: {error}"
 
-_NAMES = {Lstm: "lstm", PeepholeLstm: "peephole", FeedForward: "feed_forward"}
+SLOWER = "so pure is used, which is about six times slower"
 
 
 def missing_reason() -> str | None:
@@ -40,16 +43,16 @@ def simd_levels() -> list[str]:
 
 
 class Forward(NamedTuple):
-    """What a forward returns; the weights only when asked for, the slots of a growing memory."""
+    """What a forward returns: weights only if requested, slots only of a growing memory."""
 
     outputs: Float[np.ndarray, "time batch outputs"]
     cell_states: Float[np.ndarray, "time batch cell"]
     read_weights: Float[np.ndarray, "time batch reads slots"] | None
     write_weights: Float[np.ndarray, "time batch slots"] | None
     slots: Int[np.ndarray, "time batch"] | None
-    number: int  # of the forward, for its backward
-    by: object  # the kernel that ran it
-    kept: DNC | None  # the model, when its gradient may be asked for
+    call_id: int  # of the forward, for its backward
+    kernel: object  # that ran it
+    model: DNC | None  # if its gradient may be needed
 
 
 class FusedUnroll:
@@ -79,7 +82,6 @@ class FusedUnroll:
         self,
         dnc: DNC,
         inputs: Float[Any, "time batch inputs"],
-        memory_size: int | Growing | None = None,
         *,
         keep: bool = False,
         weights: bool = False,
@@ -89,21 +91,21 @@ class FusedUnroll:
         `keep` keeps what `backward` needs; `weights` also returns read and write weights.
         """
         refuse_traced(inputs, dnc)
-        growing = memory_size if isinstance(memory_size, Growing) else None
-        size = dnc.memory_size if memory_size is None else memory_size
-        size = size.start if isinstance(size, Growing) else size
-        dnc.check_run(inputs, size)
+        dnc.check_inputs(inputs)
         settings = _settings(dnc)
-        parameters = {name: np.asarray(leaf) for name, leaf in _named_leaves(dnc)}
+        parameters = {name: np.asarray(leaf) for name, leaf in _parameters(dnc)}
         values = np.ascontiguousarray(inputs, np.float32)
-        growth = _kernel.Growing(growing.free_capacity, growing.limit) if growing else None
+        size, growth = dnc.memory.size, None
+        if isinstance(size, Growing):
+            growth = _kernel.Growing(size.free_capacity, size.limit)
+        slots = size.start if isinstance(size, Growing) else int(size)
         with _refusals():
-            found = self._kernel.forward(
-                settings, parameters, values, int(size), keep, weights, growth
+            arrays = self._kernel.forward(
+                settings, parameters, values, slots, keep, weights, growth
             )
-        run = Forward(*found, self._kernel, dnc if keep else None)
-        if growing is not None and run.slots is not None and run.slots.max() > growing.limit:
-            raise RunError(growing.refusal)
+        run = Forward(*arrays, self._kernel, dnc if keep else None)
+        if isinstance(size, Growing) and run.slots is not None and run.slots.max() > size.limit:
+            raise RunError(size.refusal)
         return run
 
     def backward(
@@ -118,19 +120,17 @@ class FusedUnroll:
         it.
         """
         refuse_traced(output_cotangents, cell_cotangents)
-        if run.by is not self._kernel:
-            raise SettingError(
-                "run", f"forward {run.number} of another kernel", "one of this kernel"
-            )
+        if run.kernel is not self._kernel:
+            raise SettingError("backward needs a forward of the same FusedUnroll")
         with _refusals():
             gradients = self._kernel.backward(
-                run.number,
+                run.call_id,
                 np.ascontiguousarray(output_cotangents),
                 None if cell_cotangents is None else np.ascontiguousarray(cell_cotangents),
             )
-        assert run.kept is not None  # the kernel has refused otherwise
-        leaves = [gradients[name] for name, _ in _named_leaves(run.kept)]
-        return jax.tree.unflatten(jax.tree.structure(run.kept), leaves)
+        assert run.model is not None  # the kernel has refused otherwise
+        leaves = [gradients[name] for name, _ in _parameters(run.model)]
+        return jax.tree.unflatten(jax.tree.structure(run.model), leaves)
 
 
 @contextmanager
@@ -148,26 +148,49 @@ def refuse_traced(*trees: Any) -> None:
         raise SettingError("backend", "fused", "pure, inside jit, grad and vmap")
 
 
-def supports(dnc: DNC) -> bool:
-    """Whether the kernel knows the controller of `dnc`."""
-    return type(dnc.controller) in _NAMES
+def unsupported_reason(dnc: DNC) -> str | None:
+    """What the kernel cannot compute of this model, in one sentence; None when it can all."""
+    controller, memory = dnc.controller, dnc.memory
+    if type(controller) not in (Lstm, FeedForward):
+        return f"{type(controller).__name__} is a user-defined controller, {SLOWER}"
+    if type(memory) is not DNCMemory or memory.lookup not in LOOKUPS.values():
+        return f"{type(memory).__name__} is a user-defined memory, {SLOWER}"
+    for constraint in dnc.constraints:
+        if not _is_supported(constraint):
+            name = type(constraint).__name__
+            return f"fused cannot apply the constraint {name} to the cell state, {SLOWER}"
+    for name, leaf in named_leaves(dnc):
+        if leaf.dtype != np.float32:
+            return f"{name} is {leaf.dtype}, and fused computes in float32"
+    return None
+
+
+def _is_supported(constraint: AbstractConstraint) -> bool:
+    """Whether it is compression or only a loss without parameters: losses are computed in JAX."""
+    is_loss = not constraint.changes_state and not jax.tree.leaves(constraint)
+    return type(constraint) is Compression or is_loss
 
 
 def _settings(dnc: DNC) -> _kernel.Settings:
-    controller = dnc.controller
-    if not supports(dnc):
-        raise SettingError("backend", "fused", "pure, for a controller of your own")
+    controller, memory = dnc.controller, dnc.memory
+    if reason := unsupported_reason(dnc):
+        raise SettingError("backend", "fused", f"pure ({reason})")
+    assert isinstance(memory, DNCMemory)
+    name, forget_bias = "feed_forward", 0.0
+    if isinstance(controller, Lstm):
+        name = "peephole" if controller.peephole else "lstm"
+        forget_bias = controller.forget_bias
     return _kernel.Settings(
-        _NAMES[type(controller)],
-        dnc.word_size,
-        dnc.num_reads,
-        getattr(controller, "compression", False),
-        getattr(controller, "forget_bias", 0.0),
+        name,
+        memory.word_size,
+        memory.num_reads,
+        any(isinstance(constraint, Compression) for constraint in dnc.constraints),
+        forget_bias,
         dnc.clip_value,
-        dnc.lookup == "used-slots",
+        memory.lookup is LOOKUPS["used-slots"],
     )
 
 
-def _named_leaves(dnc: DNC) -> list[tuple[str, Any]]:
-    paths, _ = jax.tree.flatten_with_path(dnc)
-    return [(path[-1].name, leaf) for path, leaf in paths]
+def _parameters(dnc: DNC) -> list[tuple[str, Any]]:
+    """The arrays of the model by the names that the kernel has for them."""
+    return [(name.rpartition(".")[2], leaf) for name, leaf in named_leaves(dnc)]

@@ -1,0 +1,158 @@
+"""Constraints on a controller's cell state: what is carried to the next step, and losses.
+
+A user-defined constraint is a subclass of `AbstractConstraint`; see `docs/extending.md`.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from constrained_dnc.approaches import check_settings
+from constrained_dnc.shapes import AnyArray, Array, Float, Int
+
+STATE_EPSILON = 1e-10
+"""Added to a state's squared norm: a zero state has similarity 0 and a finite gradient."""
+
+
+class AbstractConstraint(eqx.Module):
+    """A change of the carried cell state, a loss on the cell states, or both.
+
+    A subclass is built from its settings as keyword arguments and overrides `carry`, `loss` or
+    both. Its arrays are trained, saved and loaded with the model.
+    """
+
+    @property
+    def name(self) -> str:
+        """The name of its loss, without `_loss`."""
+        return type(self).__name__.lower()
+
+    @property
+    def has_loss(self) -> bool:
+        return type(self).loss is not AbstractConstraint.loss
+
+    @property
+    def changes_state(self) -> bool:
+        return type(self).carry is not AbstractConstraint.carry
+
+    def carry(self, cell: Float[Array, "cell"], key: Array | None) -> Float[Array, "cell"]:
+        """The cell state that a sample carries to the next step.
+
+        `key` is None except in training.
+        """
+        return cell
+
+    def loss(
+        self, cell_states: Float[AnyArray, "time batch cell"], num_steps: Int[AnyArray, "batch"]
+    ) -> Float[Array, "batch"] | None:
+        """A loss of each sample; only the first `num_steps` of its states are its own."""
+        return None
+
+    def total(self, loss: Float[Array, ""], own: Float[Array, ""]) -> Float[Array, ""]:
+        """The loss so far and the mean of this constraint's own loss, combined."""
+        return loss + own
+
+
+class Compression(AbstractConstraint):
+    """The carried state is tanh of the cell state."""
+
+    def carry(self, cell: Float[Array, "cell"], key: Array | None) -> Float[Array, "cell"]:
+        return jnp.tanh(cell)
+
+
+class Regularisation(AbstractConstraint):
+    """A loss that pulls the most similar states of a sequence closer together.
+
+    With the task's loss: lambda * task loss + (1 - lambda) * state loss.
+    """
+
+    task_weight: float = eqx.field(static=True)  # lambda
+    num_pairs: int = eqx.field(static=True)  # K
+
+    def __check_init__(self) -> None:
+        check_settings("regularisation", vars(self))
+
+    @property
+    def name(self) -> str:
+        return "state"
+
+    def loss(
+        self, cell_states: Float[AnyArray, "time batch cell"], num_steps: Int[AnyArray, "batch"]
+    ) -> Float[Array, "batch"]:
+        return state_loss(cell_states, num_steps, self.num_pairs)
+
+    def total(self, loss: Float[Array, ""], own: Float[Array, ""]) -> Float[Array, ""]:
+        return self.task_weight * loss + (1 - self.task_weight) * own
+
+
+class Noise(AbstractConstraint):
+    """Normal noise on the carried state, in training only."""
+
+    sigma: float = eqx.field(static=True)
+
+    def __check_init__(self) -> None:
+        check_settings("noise", vars(self))
+
+    def carry(self, cell: Float[Array, "cell"], key: Array | None) -> Float[Array, "cell"]:
+        if key is None:
+            return cell
+        return cell + self.sigma * jax.random.normal(key, cell.shape, cell.dtype)
+
+
+class Rounding(AbstractConstraint):
+    """The carried state is clipped to [-1, 1] and rounded to one of `levels` values there.
+
+    The gradient passes as if nothing had been done (straight-through estimator).
+    """
+
+    levels: int = eqx.field(static=True)
+
+    def __check_init__(self) -> None:
+        check_settings("rounding", vars(self))
+
+    def carry(self, cell: Float[Array, "cell"], key: Array | None) -> Float[Array, "cell"]:
+        steps = (self.levels - 1) / 2
+        rounded = jnp.round((jnp.clip(cell, -1, 1) + 1) * steps) / steps - 1
+        return jax.lax.stop_gradient(rounded) + (cell - jax.lax.stop_gradient(cell))
+
+
+CONSTRAINTS: dict[str, type[AbstractConstraint]] = {
+    "compression": Compression,
+    "regularisation": Regularisation,
+    "noise": Noise,
+    "rounding": Rounding,
+}
+"""The built-in constraints by the names that approaches use."""
+
+
+def state_loss(
+    cell_states: Float[AnyArray, "time batch cell"],
+    num_steps: Int[AnyArray, "batch"],
+    num_pairs: int,
+) -> Float[Array, "batch"]:
+    """1 - mean cosine similarity of each sample's `num_pairs` most similar pairs of states.
+
+    Every pair of the sample's own `num_steps` states counts once; if there are fewer pairs, all of
+    them are used, and without any the loss is 0.
+    """
+    return jax.vmap(partial(_state_loss, num_pairs=num_pairs), in_axes=(1, 0))(
+        jnp.asarray(cell_states), jnp.asarray(num_steps)
+    )
+
+
+def _state_loss(
+    cell_states: Float[Array, "time cell"], num_steps: Int[Array, ""], num_pairs: int
+) -> Float[Array, ""]:
+    time = cell_states.shape[0]
+    step = jnp.arange(time)
+    is_pair = (step[:, None] < step[None, :]) & (step[None, :] < num_steps)
+    squared_norms = jnp.sum(cell_states**2, axis=-1, keepdims=True)
+    directions = cell_states * jax.lax.rsqrt(squared_norms + STATE_EPSILON)
+    similarity = jnp.where(is_pair, directions @ directions.T, -jnp.inf)
+    closest, _ = jax.lax.top_k(similarity.ravel(), min(num_pairs, time * time))
+    is_there = closest != -jnp.inf  # NaN stays in, to be seen
+    mean = jnp.sum(jnp.where(is_there, closest, 0)) / jnp.maximum(jnp.sum(is_there), 1)
+    return jnp.where(jnp.any(is_pair), 1 - mean, 0)

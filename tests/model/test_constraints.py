@@ -1,0 +1,214 @@
+"""Constraints on the cell state: built-in and user-defined, alone and in a model."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from builders import SMALL, random_inputs
+
+from constrained_dnc.approaches import CONSTRAINTS, Approach, Part, parse_part
+from constrained_dnc.errors import SettingError
+from constrained_dnc.model import constraints, fused
+from constrained_dnc.model.backend import choose_backend
+from constrained_dnc.model.build import build_dnc
+from constrained_dnc.model.constraints import AbstractConstraint, Noise, Rounding
+from constrained_dnc.model.controllers import AbstractController, ControllerStep
+from constrained_dnc.model.leaves import named_leaves
+from constrained_dnc.tasks.registry import get_task
+
+TASK = get_task("copy")
+
+
+class Scale(AbstractConstraint):
+    """User-defined, with a trainable array."""
+
+    factor: jax.Array
+
+    def __init__(self, start: float = 0.5):
+        self.factor = jnp.asarray(start)
+
+    def carry(self, cell, key):
+        return self.factor * cell
+
+
+class Sparse(AbstractConstraint):
+    """User-defined, with a loss only."""
+
+    weight: float = eqx.field(static=True, default=0.1)
+
+    def loss(self, cell_states, num_steps):
+        return jnp.mean(jnp.abs(cell_states), axis=(0, 2))
+
+    def total(self, loss, own):
+        return loss + self.weight * own
+
+
+class Leaky(AbstractController):
+    """User-defined, with a state of two arrays of which one is the cell state."""
+
+    weight: jax.Array
+    hidden_size: int = eqx.field(static=True)
+
+    def __init__(self, input_size, hidden_size, *, key):
+        self.weight = jax.random.normal(key, (hidden_size, input_size))
+        self.hidden_size = hidden_size
+
+    def initial_state(self):
+        return {"cell": jnp.ones(self.hidden_size), "steps": jnp.zeros(1)}
+
+    def __call__(self, inputs, state):
+        cell = state["cell"] + self.weight @ inputs
+        return ControllerStep(jnp.sin(cell), {"cell": cell, "steps": state["steps"] + 1})
+
+    def cell_state(self, state):
+        return state["cell"]
+
+
+class Replacing(Leaky):
+    def with_cell_state(self, state, cell):
+        return state | {"cell": cell}
+
+
+def model_of(*parts, controller="lstm"):
+    approach = Approach("x", controller, tuple(map(parse_part, parts)))
+    return build_dnc(approach, TASK, SMALL, key=jax.random.key(0))
+
+
+def own(name: str) -> str:
+    return f"{__file__}:{name}"
+
+
+def test_every_built_in_kind_has_a_class_with_its_settings():
+    assert tuple(constraints.CONSTRAINTS) == CONSTRAINTS
+    for kind in CONSTRAINTS:
+        (constraint,) = model_of(kind).constraints
+        assert {name: getattr(constraint, name) for name, _ in Part(kind).settings} == dict(
+            Part(kind).settings
+        )
+        assert constraint.changes_state != constraint.has_loss
+
+
+def test_rounding_has_levels_and_lets_the_gradient_through():
+    cells = jnp.linspace(-1.5, 1.5, 12)
+    rounded = Rounding(3).carry(cells, None)
+    np.testing.assert_array_equal(rounded, [-1] * 4 + [0] * 4 + [1] * 4)
+    assert set(np.asarray(Rounding(5).carry(cells, None)).tolist()) == {-1, -0.5, 0, 0.5, 1}
+    slopes = jax.grad(lambda cells: jnp.sum(cells * Rounding(3).carry(cells, None)))(cells)
+    np.testing.assert_allclose(slopes, cells + rounded, rtol=1e-6)
+
+
+def test_noise_is_of_every_sample_step_and_key_and_only_in_training():
+    model, inputs = model_of("noise,sigma=0.3"), jnp.zeros((200, 3, TASK.input_size))
+
+    def noise(key):
+        inside = model.unroll(inputs, internals=True, key=key).internals
+        return np.asarray(inside.cell_state - inside.uncompressed_cell_state)
+
+    assert not noise(None).any()
+    one, other = noise(jax.random.key(0)), noise(jax.random.key(1))
+    np.testing.assert_array_equal(one, noise(jax.random.key(0)))
+    for drawn in (one, other):
+        assert abs(drawn.mean()) < 0.03
+        assert drawn.std() == pytest.approx(0.3, rel=0.05)
+    flat = [one[:, 0].ravel(), one[:, 1].ravel(), one[::-1, 0].ravel(), other[:, 0].ravel()]
+    assert np.abs(np.corrcoef(flat) - np.eye(4)).max() < 0.15
+
+
+def test_noise_keeps_the_dtype():
+    assert Noise(0.1).carry(jnp.zeros(4, jnp.float16), jax.random.key(0)).dtype == jnp.float16
+
+
+def test_constraints_are_applied_in_their_order_before_clipping():
+    inputs = random_inputs(5, 2)[..., : TASK.input_size]
+    for parts, change in {
+        ("compression", own("Scale")): lambda cell: 0.5 * np.tanh(cell),
+        (own("Scale"), "compression"): lambda cell: np.tanh(0.5 * cell),
+        ("regularisation", "compression", "rounding"): lambda cell: np.round(np.tanh(cell)),
+        (f"{own('Scale')},start=100",): lambda cell: np.clip(100 * cell, -20, 20),
+    }.items():
+        inside = model_of(*parts).unroll(inputs, internals=True).internals
+        np.testing.assert_allclose(
+            inside.cell_state, change(np.asarray(inside.uncompressed_cell_state)), atol=1e-6
+        )
+
+
+def test_compression_of_any_controller():
+    """h = o tanh(c~) shares its tanh with the carried state; a user's controller has no such."""
+    inputs = random_inputs(4, 2)[..., : TASK.input_size]
+    for controller in (own("Replacing"), "peephole"):
+        inside = model_of("compression", controller=controller).unroll(inputs, internals=True)
+        np.testing.assert_allclose(
+            inside.cell_states, np.tanh(inside.internals.uncompressed_cell_state), rtol=1e-6
+        )
+    model = model_of("compression", controller=own("Leaky"))
+    with pytest.raises(SettingError, match=r"Leaky must define with_cell_state"):
+        model.unroll(inputs)
+    assert model_of("regularisation", controller=own("Leaky")).unroll(inputs).cell_states.any()
+
+
+def test_arrays_of_a_constraint_are_trained_and_named():
+    model = model_of(f"{own('Scale')},start=0.25", "regularisation")
+    # a constant interface: the usage passes on no gradient of the write weights
+    constant = 0 * model.interface_weight
+    model = eqx.tree_at(lambda model: model.interface_weight, model, constant)
+    names = dict(named_leaves(model))
+    assert names["constraints.0.factor"] == 0.25
+    backend = choose_backend("auto", model, TASK.loss)
+    assert backend.reason == (
+        "fused cannot apply the constraint Scale to the cell state, "
+        "so pure is used, which is about six times slower"
+    )
+    batch = TASK.sample(0, 4, 3)
+    loss, parts, gradient = backend.value_and_grad(model, batch)
+    assert set(parts) == {"task_loss", "state_loss"}
+
+    def moved(by):
+        factor = model.constraints[0].factor + by
+        other = eqx.tree_at(lambda model: model.constraints[0].factor, model, factor)
+        return backend.value_and_grad(other, batch)[0]
+
+    slope = (moved(0.01) - moved(-0.01)) / 0.02
+    np.testing.assert_allclose(gradient.constraints[0].factor, slope, rtol=0.02)
+    assert np.isfinite(loss)
+
+
+@pytest.mark.skipif(fused.missing_reason() is not None, reason="needs the kernel")
+def test_a_loss_without_parameters_runs_on_the_kernel():
+    model, batch = model_of("compression", f"{own('Sparse')},weight=0.3"), TASK.sample(0, 4, 3)
+    results = []
+    for name in ("fused", "pure"):
+        loss, parts, gradient = choose_backend(name, model, TASK.loss).value_and_grad(model, batch)
+        np.testing.assert_allclose(loss, parts["task_loss"] + 0.3 * parts["sparse_loss"], rtol=1e-6)
+        results.append([loss, *jax.tree.leaves(gradient)])
+    for ours, theirs in zip(*results, strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-4 * np.max(np.abs(theirs)))
+
+
+@pytest.mark.parametrize("kind", ["noise", "rounding"])
+def test_what_the_kernel_cannot_apply_is_said(kind):
+    model = model_of(kind)
+    assert choose_backend("auto", model, TASK.loss).name == "pure"
+    with pytest.raises(SettingError, match=f"the constraint {kind.title()}"):
+        choose_backend("fused", model, TASK.loss)
+
+
+def test_a_key_reaches_the_constraints_in_training_only():
+    model, batch = model_of("noise,sigma=0.5"), TASK.sample(0, 4, 3)
+    backend = choose_backend("pure", model, TASK.loss)
+    losses = [
+        float(backend.value_and_grad(model, batch, key)[0])
+        for key in (None, jax.random.key(0), jax.random.key(0), jax.random.key(1))
+    ]
+    assert losses[1] == losses[2]
+    assert len(set(losses)) == 3
+    np.testing.assert_allclose(backend.measure(model, batch)[0], losses[0], rtol=1e-6)
+
+
+def test_settings_that_a_class_does_not_have_are_refused():
+    with pytest.raises(SettingError, match="made from its settings as keyword arguments"):
+        model_of(f"{own('Scale')},stop=1")
+    with pytest.raises(SettingError, match="a class that extends AbstractConstraint"):
+        model_of(own("Leaky"))
