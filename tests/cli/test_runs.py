@@ -87,7 +87,7 @@ def struck_run_ends_like_an_undisturbed_one(tmp_path, numbers):
             assert load_run(folder).status.state == "interrupted"
         else:
             assert code == 128 + number
-            assert f"stopped by {number.name}; the same command resumes" in output
+            assert "; run the same command to resume." in output
             assert load_run(folder).status.state == "stopped"
     assert "resuming after iteration" in finish(folder, iterations)
     assert fingerprint(folder) == fingerprint(tmp_path / "undisturbed")
@@ -150,7 +150,7 @@ def test_train_stores_what_was_asked_for(tmp_path, capsys):
         (["--approach", "all"], ["approach is 'all'; accepted: one of compr, "]),
         (["--approach", "comprr"], ["(did you mean compr?), or file.py:NAME"]),
         (["--approach", "none.py:gentle"], ["approaches is 'none.py:gentle'"]),
-        (["--approach.compression", "False"], ["a name of your own"]),
+        (["--approach.compression", "False"], ["compr+reg is the name of a built-in approach"]),
         (["--training.window", "0"], ["training.window is 0"]),
         (["--training.min-length", "9", "--training.max-length", "3"], ["training.max_length"]),
     ],
@@ -209,7 +209,7 @@ def test_evaluate_prints_and_stores_scores(smoke_run, capsys):
     assert rows == [["8", "2"], ["8", "4"], ["12", "2"], ["12", "4"]]
     assert "finished after 60" in lines[-1]
     names = {path.name for path in smoke_run.glob("*.parquet")}
-    assert {"evaluation-unseen-8.parquet", "evaluation-unseen-12.parquet"} <= names
+    assert {"evaluation-score-8.parquet", "evaluation-score-12.parquet"} <= names
 
 
 def test_lengths_at_which_a_growing_memory_was_given_up_are_mentioned(smoke_run, capsys):
@@ -278,7 +278,7 @@ def test_predict_without_a_problem_costs_one_sentence(smoke_run, capsys, monkeyp
 def test_evaluate_in_json_is_the_stored_table(smoke_run, capsys):
     assert main(["evaluate", str(smoke_run), "--lengths", "2,3", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
-    assert rows == pq.read_table(smoke_run / "evaluation-unseen-8.parquet").to_pylist()
+    assert rows == pq.read_table(smoke_run / "evaluation-score-8.parquet").to_pylist()
 
 
 def test_replay_of_a_run_without_faults(smoke_run, capsys):
@@ -317,7 +317,7 @@ def test_divergence_has_exit_code_3_and_can_be_replayed(tmp_path, capsys):
     assert main(["replay", folder, "--trust-code"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 5
-    assert all("inputs of the batch is not finite at step 1, sample 1" in line for line in lines)
+    assert all("inputs of the batch are not finite at step 1, sample 1" in line for line in lines)
 
 
 def test_a_signal_in_the_last_iteration_changes_nothing(tmp_path, monkeypatch, capsys):
