@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib.metadata
 import subprocess
 import sys
 import tomllib
@@ -36,6 +37,14 @@ def test_every_name_is_where_it_is_said_to_be():
 def test_the_version_is_that_of_the_project():
     project = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())
     assert constrained_dnc.__version__ == project["project"]["version"]
+
+
+def test_a_source_tree_without_an_installation_has_a_version_too(monkeypatch):
+    def missing(name):
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", missing)
+    assert constrained_dnc.__version__ == "unknown"
 
 
 @pytest.mark.parametrize(

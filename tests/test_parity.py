@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import zipfile
 from pathlib import Path
 
@@ -142,13 +141,6 @@ def test_a_bad_file_is_refused_in_one_sentence(tmp_path, capsys, content):
         path.write_bytes(content)
     assert main(["parity", str(path)]) == 2
     assert capsys.readouterr().err.count("\n") == 1
-
-
-def test_what_never_ends_is_refused(tmp_path, capsys):
-    os.mkfifo(tmp_path / "pipe")
-    for path in ("/dev/zero", tmp_path / "pipe"):
-        assert main(["parity", str(path)]) == 2
-        assert "not a regular file" in capsys.readouterr().err
 
 
 def test_a_huge_file_is_refused_before_it_is_read(tmp_path, capsys):

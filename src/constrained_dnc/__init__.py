@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from constrained_dnc.tasks.numeral import AbstractNumeralTask
     from constrained_dnc.tasks.registry import get_task, task_names
     from constrained_dnc.tasks.task import AbstractTask, Batch
-    from constrained_dnc.training.loop import train
+    from constrained_dnc.training.loop import resume, train
     from constrained_dnc.training.observer import Observer, Snapshot
     from constrained_dnc.training.replay import replay
     from constrained_dnc.training.run import Run, load_pretrained, load_run
@@ -68,6 +68,7 @@ __all__ = [
     "parse_part",
     "predict",
     "replay",
+    "resume",
     "task_names",
     "total_loss",
     "train",
@@ -91,7 +92,7 @@ HOMES = {
     "tasks.numeral": "AbstractNumeralTask",
     "tasks.registry": "get_task task_names",
     "tasks.task": "AbstractTask Batch",
-    "training.loop": "train",
+    "training.loop": "resume train",
     "training.observer": "Observer Snapshot",
     "training.replay": "replay",
     "training.run": "Run load_pretrained load_run",
@@ -102,7 +103,11 @@ if not TYPE_CHECKING:  # a type checker sees the imports above, and typos
 
     def __getattr__(name: str) -> object:
         if name == "__version__":
-            return import_module("importlib.metadata").version("constrained-dnc")
+            metadata = import_module("importlib.metadata")
+            try:
+                return metadata.version("constrained-dnc")
+            except metadata.PackageNotFoundError:
+                return "unknown"  # used from its sources
         for module, names in HOMES.items():
             if name in names.split():
                 value = getattr(import_module(f"constrained_dnc.{module}"), name)

@@ -1,6 +1,6 @@
-"""One config for a run: what is trained, how, and how it is evaluated.
+"""The config of a run: what is trained, how, and how it is evaluated.
 
-The same dataclasses are the Python interface, the command line and the file `config.json`.
+Its dataclasses are at once the Python interface, the command line and the file `config.json`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import hashlib
 import json
 import types
 import typing
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
@@ -29,10 +29,10 @@ from constrained_dnc.errors import (
     LARGEST_SEED,
     SMALLEST,
     SettingError,
-    coerce_numbers,
+    bounded,
+    check_bounds,
     one_of,
     require_integer,
-    require_number,
 )
 from constrained_dnc.model.config import GROWING, MemorySize, ModelConfig, read_memory_size
 from constrained_dnc.plugins import absolute
@@ -41,67 +41,53 @@ from constrained_dnc.tasks.registry import require_task_name, task_names
 BELOW_ONE = 0.9999999
 """float32 rounds anything above this to 1."""
 LONGEST_INPUT = 1_000_000
-"""A list of lengths is not made longer by mistake than memory allows."""
+"""Guards against a list of lengths that fills the memory by mistake."""
 SPIKE_FACTOR = 3.0
-"""For the selection rule score: a loss on seen lengths above this many times its running median is
-a spike."""
+"""For the selection rule score: a loss on training lengths above this many times its running median
+is a spike."""
+WITHOUT_EFFECT = ("iterations", "log_every", "entropy_every", "checkpoint_every")
+"""Settings of training that change no parameters; more iterations only continue a run."""
 
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    """How the parameters are found; the defaults are the paper's."""
+    """How the parameters are trained; the defaults are the paper's."""
 
-    iterations: int = published.ITERATIONS
+    iterations: int = bounded(published.ITERATIONS, 1)
     """Updates of the parameters."""
-    batch_size: int = published.BATCH_SIZE
+    batch_size: int = bounded(published.BATCH_SIZE, 1)
     """Samples of one update, all of one length."""
-    learning_rate: float = published.LEARNING_RATE
+    learning_rate: float = bounded(published.LEARNING_RATE, SMALLEST)
     """Adam's step size."""
-    beta_1: float = 0.9
+    beta_1: float = bounded(0.9, 0.0, BELOW_ONE)
     """Adam's memory of the gradient."""
-    beta_2: float = 0.999
+    beta_2: float = bounded(0.999, 0.0, BELOW_ONE)
     """Adam's memory of the squared gradient."""
-    epsilon: float = 1e-8
+    epsilon: float = bounded(1e-8, SMALLEST)
     """Added to Adam's denominator."""
-    clip_norm: float = published.CLIP_NORM
+    clip_norm: float = bounded(published.CLIP_NORM, SMALLEST)
     """Gradients with a larger global norm are scaled down to it."""
-    min_length: int = published.TRAINING_LENGTHS[0]
+    min_length: int = bounded(published.TRAINING_LENGTHS[0], 1)
     """Shortest input in training."""
-    max_length: int = published.TRAINING_LENGTHS[1]
+    max_length: int = bounded(published.TRAINING_LENGTHS[1], 1)
     """Longest input in training; every batch has a length drawn uniformly from the range."""
-    unseen_length: int = published.UNSEEN_LENGTH
+    unseen_length: int = bounded(published.UNSEEN_LENGTH, 1)
     """Length of the inputs whose loss selects the parameters."""
-    measure_every: int = 10
+    measure_every: int = bounded(10, 1)
     """Iterations between two measurements of the loss that selects."""
-    window: int = 500
+    window: int = bounded(500, 1)
     """Measurements in the running mean that selects."""
-    log_every: int = 100
+    log_every: int = bounded(100, 1)
     """Iterations averaged in one line of metrics.jsonl."""
-    entropy_every: int = 1000
+    entropy_every: int = bounded(1000, 1)
     """Iterations between two looks at the entropy of read and write weights."""
-    checkpoint_every: int = 1000
+    checkpoint_every: int = bounded(1000, 1)
     """Iterations between two checkpoints."""
 
     def __post_init__(self) -> None:
-        for name in (
-            "iterations",
-            "batch_size",
-            "min_length",
-            "unseen_length",
-            "measure_every",
-            "window",
-            "log_every",
-            "entropy_every",
-            "checkpoint_every",
-        ):
-            require_integer(f"training.{name}", getattr(self, name), 1)
+        check_bounds(self, "training.")
         require_integer("training.max_length", self.max_length, self.min_length)
         require_integer("training.iterations", self.iterations, self.measure_every)
-        for name in ("learning_rate", "epsilon", "clip_norm"):
-            require_number(f"training.{name}", getattr(self, name), SMALLEST)
-        for name in ("beta_1", "beta_2"):
-            require_number(f"training.{name}", getattr(self, name), 0.0, BELOW_ONE)
-        coerce_numbers(self)
 
 
 @dataclass(frozen=True)
@@ -110,24 +96,21 @@ class EvaluationConfig:
 
     lengths: str = "2..100"
     """Input lengths with the memory size of training, such as 2,5..50:5 (a step of 5)."""
-    batches: int = 10
+    batches: int = bounded(10, 1)
     """Batches of every length."""
     extension_lengths: str = "2,5..50:5,60..100:10,150..500:50,600..1000:100"
     """Input lengths with another memory size."""
-    extension_batches: int = 3
+    extension_batches: int = bounded(3, 1)
     """Batches of every length with another memory size."""
-    batch_size: int = 64
+    batch_size: int = bounded(64, 1)
     """Samples of a batch."""
-    seed: int = 0
+    seed: int = bounded(0, 0, LARGEST_SEED)
     """Which samples; never those of training, and the same for all runs."""
 
     def __post_init__(self) -> None:
-        for name in ("batches", "extension_batches", "batch_size"):
-            require_integer(f"evaluation.{name}", getattr(self, name), 1)
-        require_integer("evaluation.seed", self.seed, 0, LARGEST_SEED)
+        check_bounds(self, "evaluation.")
         parse_lengths(self.lengths, "evaluation.lengths")
         parse_lengths(self.extension_lengths, "evaluation.extension_lengths")
-        coerce_numbers(self)
 
 
 @dataclass(frozen=True)
@@ -144,45 +127,50 @@ class Config:
     task: str
     """A task: its name, package.module:Class or file.py:Class."""
     approach: Approach
-    seed: int = 0
+    seed: int = bounded(0, 0, LARGEST_SEED)
     """Fixes the first parameters and every batch."""
     model: ModelConfig = field(default_factory=ModelConfig)
     training: TrainingConfig = field(default_factory=TrainingConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
 
     def __post_init__(self) -> None:
-        require_integer("seed", self.seed, 0, LARGEST_SEED)
+        check_bounds(self)
         if not self.task:
             raise SettingError("task", self.task, f"{one_of(task_names())}, or file.py:Class")
         if not isinstance(self.approach, Approach):
             raise SettingError("approach", self.approach, "an Approach, or make_config(task, name)")
-        coerce_numbers(self)
         if APPROACHES.get(self.approach.name, self.approach) != self.approach:
             raise SettingError(
-                "approach.name",
-                self.approach.name,
-                "a name of your own for a combination of your own (--approach.name), "
-                f"as {self.approach.name} stands for another",
+                f"{self.approach.name} is the name of a built-in approach; "
+                "choose another for a user-defined one (--approach.name)"
             )
 
     @property
     def user_code(self) -> tuple[str, ...]:
-        """The import paths in it: code that is neither ours nor of an installed entry point."""
+        """The import paths in it: code of the user's, not ours or of an installed entry point."""
         names = {self.task: task_names(), self.approach.controller: CONTROLLERS}
         names |= {part.kind: CONSTRAINTS for part in self.approach.constraints}
         return tuple(name for name, known in names.items() if name not in known)
 
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What its parameters depend on, in plain values.
+
+        Evaluation, logging and checkpoints change none, and more iterations continue a run.
+        """
+        values = as_dict(self)
+        del values["evaluation"]
+        for name in WITHOUT_EFFECT:
+            del values["training"][name]
+        return values
+
     @cached_property
     def run_id(self) -> str:
-        """A short name that only this config has, however many iterations are asked for.
-
-        A longer run is the same run, only further on.
-        """
-        values = without_iterations(as_dict(self))
-        return hashlib.sha256(_as_text(values).encode()).hexdigest()[:16]
+        """A short name of the identity."""
+        return hashlib.sha256(_as_text(self.identity).encode()).hexdigest()[:16]
 
     def to_json(self) -> str:
-        """The config as text, the same for equal configs."""
+        """The config as text; equal configs have equal texts."""
         return _as_text(as_dict(self))
 
     @staticmethod
@@ -196,7 +184,7 @@ class Config:
 
     @staticmethod
     def from_dict(values: object) -> Config:
-        """The config in plain values, as they come out of JSON."""
+        """The config that `as_dict` described; unknown and missing fields are refused."""
         config: Config = _build(Config, values, "config")
         return config
 
@@ -214,7 +202,7 @@ def as_dict(settings: Any) -> dict[str, Any]:
 
 
 def without_iterations(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A config in plain values, as it is for all lengths of a run."""
+    """A config in plain values without the number of iterations."""
     training = {name: v for name, v in config["training"].items() if name != "iterations"}
     return {**config, "training": training}
 
@@ -378,7 +366,7 @@ def make_config(
 
 
 def with_absolute_paths(config: Config) -> Config:
-    """The config with absolute paths to your own files, so that it is valid in any folder."""
+    """The config with absolute paths to user-defined files, so that it is valid in any folder."""
     parts = (
         part if part.kind in CONSTRAINTS else Part(absolute(part.kind), part.settings)
         for part in config.approach.constraints
@@ -397,39 +385,44 @@ def with_min_iterations(config: Config, iterations: int) -> Config:
     )
 
 
-def differences(ours: Config, theirs: Config) -> list[str]:
-    """The fields in which two configs differ, each with both values."""
-    return differing(as_dict(ours), as_dict(theirs))
+def differences(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
+    """The values in which a stored config in plain values differs from the wanted one.
+
+    >>> differences({"seed": 0, "model": {"hidden_size": 8}}, {"seed": 3, "model": {}})
+    'seed is 0, not 3, model.hidden_size is 8, not None'
+    """
+    ours, theirs = (dict(_flattened(values, "")) for values in (stored, wanted))
+    return ", ".join(
+        f"{name} is {ours.get(name)!r}, not {theirs.get(name)!r}"
+        for name in {**ours, **theirs}
+        if ours.get(name) != theirs.get(name)
+    )
 
 
-def differing(ours: dict[str, Any], theirs: dict[str, Any]) -> list[str]:
-    """The same for configs in plain values."""
-    return list(_differences(ours, theirs, ""))
-
-
-def _differences(ours: Any, theirs: Any, path: str) -> Iterator[str]:
-    if isinstance(ours, dict) and isinstance(theirs, dict):
-        for name in {**ours, **theirs}:
-            mine, other = ours.get(name, "nothing"), theirs.get(name, "nothing")
-            yield from _differences(mine, other, f"{path}.{name}" if path else name)
-    elif ours != theirs:
-        yield f"{path} ({ours!r} and {theirs!r})"
+def _flattened(values: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _flattened(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
 
 
 def _build(kind: Any, value: object, path: str) -> Any:
     """A value of type `kind` from plain JSON values, or SettingError with its path."""
+    options = typing.get_args(kind)
     if isinstance(kind, types.UnionType):  # only `Something | None` occurs
-        (kind,) = (option for option in typing.get_args(kind) if option is not types.NoneType)
-        return None if value is None else _build(kind, value, path)
+        return None if value is None else _build(options[0], value, path)
     if kind == tuple[Part, ...]:
         if not isinstance(value, list | tuple):
             raise SettingError(path, value, "a list of parts")
         return tuple(_build_part(part, path) for part in value)
     if is_dataclass(kind):
-        return _build_dataclass(kind, value, path)
-    if kind is float and type(value) is int:
-        if abs(value) > LARGEST:  # perhaps of hundreds of digits, which no float can hold
-            raise SettingError(path, value, f"a number up to {LARGEST:g}")
+        hints, names = typing.get_type_hints(kind), [entry.name for entry in fields(kind)]
+        if not isinstance(value, Mapping) or value.keys() != set(names):
+            stored = sorted(value) if isinstance(value, Mapping) else value
+            raise SettingError(path, stored, f"the fields {', '.join(names)}")
+        return kind(**{n: _build(hints[n], value[n], f"{path}.{n}") for n in names})  # type: ignore[operator]
+    if kind is float and type(value) is int and abs(value) <= LARGEST:
         return float(value)
     if type(value) is not kind:
         raise SettingError(path, value, f"a value of type {kind.__name__}")
@@ -441,16 +434,3 @@ def _build_part(value: object, path: str) -> Part:
     if not fits or not isinstance(value["settings"], Mapping):  # type: ignore[index]
         raise SettingError(path, value, "parts, each with its kind and its settings")
     return Part(value["kind"], tuple(value["settings"].items()))  # type: ignore[index]
-
-
-def _build_dataclass(kind: Any, value: object, path: str) -> Any:
-    names: Sequence[str] = [entry.name for entry in fields(kind)]
-    if not isinstance(value, Mapping):
-        raise SettingError(path, value, f"the fields {', '.join(names)}")
-    for name in (*value, *names):
-        if name not in names:
-            raise SettingError(path, name, f"the fields {', '.join(names)}")
-        if name not in value:
-            raise SettingError(path, sorted(value), f"all of its fields; {name} is missing")
-    hints = typing.get_type_hints(kind)
-    return kind(**{name: _build(hints[name], value[name], f"{path}.{name}") for name in names})

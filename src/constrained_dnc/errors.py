@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterable
 from numbers import Integral, Real
+from typing import Any
 
 SMALLEST, LARGEST = 1.18e-38, 3.4e38
 """Between them lie the numbers above 0 that float32 does not turn into 0 or infinity."""
@@ -36,26 +37,26 @@ class SettingError(ValueError):
 
 
 def shortened(text: str) -> str:
-    """Its ends, if it is too long for a sentence."""
+    """The ends of a text that is too long for a sentence."""
     left = len(text) - LONGEST_VALUE
     return text if left <= 0 else f"{text[:160]}... ({left} more characters) ...{text[-40:]}"
 
 
-def one_of(names: Iterable[str], given: object = "") -> str:
-    """The accepted part of the sentence for a choice between names.
+def one_of(names: Iterable[str], value: object = "") -> str:
+    """What is accepted for a choice between names, with a hint for a typo.
 
     >>> one_of(["sort", "copy"], "srot")
     'one of copy, sort (did you mean sort?)'
     """
     names = sorted(names)
-    return "one of " + ", ".join(names) + did_you_mean(given, names)
+    return "one of " + ", ".join(names) + did_you_mean(value, names)
 
 
-def did_you_mean(given: object, names: Iterable[str]) -> str:
-    """A hint at the name that looks like the one that was given, if there is one."""
+def did_you_mean(value: object, names: Iterable[str]) -> str:
+    """A hint at the name that looks most like a mistyped one, if there is any."""
     import difflib  # noqa: PLC0415 - only for typos
 
-    close = difflib.get_close_matches(str(given), list(names), 1)
+    close = difflib.get_close_matches(str(value), list(names), 1)
     return f" (did you mean {close[0]}?)" if close else ""
 
 
@@ -80,10 +81,24 @@ def require_path(setting: str, value: object) -> None:
         raise SettingError(setting, value, "a path, as text or a pathlib.Path")
 
 
-def coerce_numbers(settings: object) -> None:
-    """Make the numbers of a frozen dataclass Python's, of the kind its fields have, as files do."""
-    for field in dataclasses.fields(settings):  # type: ignore[arg-type]
-        value = getattr(settings, field.name)
+def bounded(default: float | int, *bounds: float | int) -> Any:
+    """A field of a dataclass with a smallest and perhaps a largest value, for `check_bounds`."""
+    return dataclasses.field(default=default, metadata={"bounds": bounds})
+
+
+def check_bounds(settings: Any, prefix: str = "") -> None:
+    """Refuse values outside the bounds of their fields; make all numbers Python's."""
+    for field in dataclasses.fields(settings):
+        if "bounds" in field.metadata:
+            check: Any = require_integer if field.type == "int" else require_number
+            check(prefix + field.name, getattr(settings, field.name), *field.metadata["bounds"])
+    coerce_numbers(settings)
+
+
+def coerce_numbers(settings: Any) -> None:
+    """Turn NumPy's numbers in a frozen dataclass into Python's, which JSON can hold."""
+    for field in dataclasses.fields(settings):
+        value: Any = getattr(settings, field.name)
         if isinstance(value, Real) and str(field.type).startswith("float"):
             object.__setattr__(settings, field.name, float(value))
         elif isinstance(value, Integral) and not isinstance(value, bool):

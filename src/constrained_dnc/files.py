@@ -1,49 +1,38 @@
-"""Files that survive kills, full disks and untrusted data: atomic, checksummed, never executed."""
+"""Files that are complete or absent, and one sentence for one that cannot be read or written."""
 
 from __future__ import annotations
 
-import errno
 import hashlib
+import io
 import json
 import os
 import secrets
 import socket
-import stat
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from io import BufferedWriter, FileIO
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+import filelock
 import numpy as np
 import safetensors
 import safetensors.numpy
 from jaxtyping import Shaped
 
-from constrained_dnc.errors import LARGEST_SIZE, RunError, SettingError
+from constrained_dnc.errors import RunError, SettingError, first_line
 
-try:
-    import fcntl
-except ImportError:  # not on Windows
-    NO_LOCKS: str | None = (
-        "training and studies need file locks, which this system does not have: "
-        "they run on Linux, macOS and WSL"
-    )
-else:
-    NO_LOCKS = None
+if TYPE_CHECKING:
+    import pandas as pd
 
-Fields: TypeAlias = Mapping[str, Callable[[Any], bool]]  # which values a field can have
 Tensors: TypeAlias = Mapping[str, Shaped[np.ndarray, "..."]]
 
 METADATA = "constrained_dnc"
-LOCK_ATTEMPTS = 4
-"""A reader that looks at the lock holds it for a moment: try again before giving up."""
-READING_ERRORS = (OSError, ValueError, TypeError, RecursionError, safetensors.SafetensorError)
+SECONDS_TO_LOCK = 0.2
+"""Whoever looks whether a lock is held holds it for a moment."""
 
 
 def make_folder(folder: Path, setting: str | None = None) -> None:
-    """Make a folder and those above it, or refuse the setting that asks for it."""
+    """Make a folder and those above it; if it cannot be made, blame the setting that names it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as error:
@@ -54,60 +43,27 @@ def make_folder(folder: Path, setting: str | None = None) -> None:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write all of a file or nothing: the old file stays until the new one is on the disk.
-
-    Until then it has a name that no other process uses, and no link is followed. A device or a
-    pipe is not replaced.
-    """
+    """Write all of a file or nothing: the old file stays until the new one is on disk."""
+    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}.unfinished")
     try:
-        if path.exists() and not (path.is_file() or path.is_dir()):
-            raise OSError(errno.EINVAL, "it is not a regular file")
-        with _new_file(path) as file:
-            unfinished = Path(file.name)
-            try:
+        try:
+            with open(unfinished, "xb") as file:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
-                if NO_LOCKS:
-                    file.close()  # Windows renames no open file
-                os.replace(unfinished, path)
-            except BaseException:
-                unfinished.unlink(missing_ok=True)
-                raise
-        sync_folder(path.parent)
-    except (OSError, ValueError) as error:  # no system has a file with a NUL in its name
+            os.replace(unfinished, path)
+        except BaseException:
+            unfinished.unlink(missing_ok=True)
+            raise
+        _sync_folder(path.parent)
+    except OSError as error:
         raise RunError(f"{path} cannot be written: {reason_of(error)}") from error
 
 
-def _new_file(path: Path) -> BufferedWriter:
-    """A locked file that will become `path`; the lock says that its writer lives."""
-    if not path.name:
-        raise IsADirectoryError(errno.EISDIR, "Is a directory")
-    while True:
-        unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}.unfinished")
-        file = open(unfinished, "xb")  # noqa: SIM115 - closed by the caller
-        if NO_LOCKS:
-            return file
-        fcntl.flock(file, fcntl.LOCK_EX)
-        if os.fstat(file.fileno()).st_nlink:
-            return file
-        file.close()  # taken for abandoned before it was locked
-
-
-def remove_unfinished(folder: Path) -> None:
-    """Remove what processes that died while writing left behind."""
-    if NO_LOCKS:
-        return  # nothing says whether they died
-    for path in folder.glob(".*.unfinished"):
-        with suppress(OSError), open(path, "rb", opener=_open_regular) as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            path.unlink()
-
-
-def sync_folder(folder: Path) -> None:
+def _sync_folder(folder: Path) -> None:
     """Flush the names in a folder to disk."""
     if os.name == "nt":
-        return  # it opens no folders
+        return  # Windows opens no folders
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -115,47 +71,24 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
+def remove_unfinished(folder: Path, names: Iterable[str] = ("*",)) -> None:
+    """Remove what a killed process left of files that nobody else is writing now."""
+    for name in names:
+        for path in folder.glob(f".{name}.*.unfinished"):
+            path.unlink(missing_ok=True)
+
+
 def read_file(path: Path) -> bytes:
-    """All of a file; a device or a pipe, which might never end, is refused."""
+    """All of a file."""
     try:
-        with open(path, "rb", opener=_open_to_read) as file:
-            return file.read()
+        return path.read_bytes()
     except OSError as error:
         raise RunError(f"{path} cannot be read: {reason_of(error)}") from error
 
 
-def _open_to_read(path: str, flags: int) -> int:
-    return _require_regular(os.open(path, flags | _WITHOUT_WAITING))
-
-
-def _open_regular(path: str, flags: int) -> int:
-    """For files that are changed in place: not through a symbolic link."""
-    flags |= _WITHOUT_WAITING | _NOT_THROUGH_LINKS
-    return _require_regular(os.open(path, flags, 0o666))
-
-
-def _flag(name: str) -> int:
-    """A flag of `os.open`, nothing where the system does not know it."""
-    return int(getattr(os, name, 0))
-
-
-_WITHOUT_WAITING = _flag("O_NONBLOCK") | _flag("O_CLOEXEC") | _flag("O_BINARY")
-_NOT_THROUGH_LINKS = _flag("O_NOFOLLOW")
-
-
-def _require_regular(descriptor: int) -> int:
-    """A pipe or a device would keep its reader waiting, or never end."""
-    if stat.S_ISREG(os.fstat(descriptor).st_mode):
-        return descriptor
-    os.close(descriptor)
-    raise OSError(errno.EINVAL, "not a regular file")
-
-
 def reason_of(error: Exception) -> str:
     """What the system says, without numbers and names."""
-    if isinstance(error, OSError) and error.errno == errno.ELOOP:
-        return "it is a symbolic link"
-    return (isinstance(error, OSError) and error.strerror) or str(error)
+    return (isinstance(error, OSError) and error.strerror) or first_line(error)
 
 
 def write_json(path: Path, values: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
@@ -164,83 +97,65 @@ def write_json(path: Path, values: Mapping[str, Any] | Sequence[Mapping[str, Any
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The values that `write_json` wrote."""
-    values = _read_json(path)
+    """The object in a JSON file."""
+    values = _parse_json(path)
     if not isinstance(values, dict):
         raise RunError(f"{path} cannot be read: it is not a JSON object")
     return values
 
 
 def read_json_list(path: Path) -> list[Any]:
-    """A list in a JSON file."""
-    values = _read_json(path)
+    """The list in a JSON file."""
+    values = _parse_json(path)
     if not isinstance(values, list):
         raise RunError(f"{path} cannot be read: it is not a JSON list")
     return values
 
 
-def require_fields(path: Path, values: Mapping[str, Any], fields: Fields) -> None:
-    """Refuse values of a file that lack a field, or have one that does not fit."""
-    for name, fits in fields.items():
-        if name not in values or not fits(values[name]):
-            found = f"{values[name]!r:.60}" if name in values else "missing"
-            raise RunError(f"{path} cannot be read: {name} is {found}")
-
-
-def is_count(value: Any) -> bool:
-    """Whether a value of a file counts things."""
-    return type(value) is int and 0 <= value <= LARGEST_SIZE
-
-
-def _read_json(path: Path) -> object:
-    try:
-        values: object = json.loads(read_file(path), parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
-        raise RunError(f"{path} cannot be read: {error}") from error
+def _parse_json(path: Path) -> object:
+    with corruption_named(path):
+        values: object = json.loads(read_file(path))
     return values
 
 
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not a value of JSON")
+@contextmanager
+def corruption_named(path: Path) -> Iterator[None]:
+    """Turn whatever goes wrong while the content of a file is interpreted into one sentence."""
+    try:
+        yield
+    except RunError:
+        raise
+    except KeyError as error:
+        raise RunError(f"{path} cannot be read: {error} is missing") from error
+    except Exception as error:  # of many kinds, as a damaged byte leads anywhere
+        raise RunError(f"{path} cannot be read: {reason_of(error)}") from error
 
 
-def checksum_of(values: Mapping[str, Any]) -> str:
-    """Of all that a JSON file says, except for the checksum itself."""
-    others = {name: value for name, value in values.items() if name != "checksum"}
-    return hashlib.sha256(json.dumps(others, sort_keys=True).encode()).hexdigest()
-
-
-def write_tensors(path: Path, tensors: Tensors, about: Mapping[str, Any]) -> None:
-    """Write arrays and JSON values about them as safetensors, with a checksum over both."""
-    values = {"about": about, "checksum": _checksum(tensors, about)}
+def write_tensors(path: Path, tensors: Tensors, metadata: Mapping[str, Any]) -> None:
+    """Write arrays and JSON metadata as safetensors, with a checksum over both."""
+    values = {"about": metadata, "checksum": _checksum(tensors, metadata)}
     # one entry: the library writes several in an order that differs from file to file
-    metadata = {METADATA: json.dumps(values, sort_keys=True, allow_nan=False)}
+    entry = {METADATA: json.dumps(values, sort_keys=True, allow_nan=False)}
     arrays = {name: np.asarray(array, order="C") for name, array in tensors.items()}
-    write_atomically(path, safetensors.numpy.save(arrays, metadata))
+    write_atomically(path, safetensors.numpy.save(arrays, entry))
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Shaped[np.ndarray, "..."]], dict[str, Any]]:
-    """What `write_tensors` wrote; anything else is refused, and nothing in it is executed."""
-    try:
-        with open(path, "rb", opener=_open_to_read):
-            pass  # says why it cannot be opened; the library does not
-        with safetensors.safe_open(path, "numpy") as file:
-            values = json.loads((file.metadata() or {})[METADATA])
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            about, checksum = values["about"], values["checksum"]
-    except KeyError as error:
-        raise RunError(f"{path} cannot be read: {error} is missing") from error
-    except READING_ERRORS as error:
-        raise RunError(f"{path} cannot be read: {reason_of(error)}") from error
-    if not isinstance(about, dict):
-        raise RunError(f"{path} cannot be read: what it says about itself is not a JSON object")
-    if checksum != _checksum(tensors, about):
-        raise RunError(f"{path} is damaged: its checksum does not match")
-    return tensors, about
+    """The arrays and the metadata that `write_tensors` wrote; nothing in a file is executed."""
+    content = read_file(path)
+    with corruption_named(path):
+        tensors = safetensors.numpy.load(content)
+        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+        values = json.loads(header["__metadata__"][METADATA])
+        metadata: dict[str, Any] = dict(values["about"])
+        is_intact = values["checksum"] == _checksum(tensors, metadata)
+    if not is_intact:
+        raise RunError(f"{path} is corrupt: its checksum does not match")
+    return tensors, metadata
 
 
-def _checksum(tensors: Tensors, about: Any) -> str:
-    digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode())
+def _checksum(tensors: Tensors, metadata: Any) -> str:
+    digest = hashlib.sha256(json.dumps(metadata, sort_keys=True).encode())
     for name in sorted(tensors):
         array = tensors[name]
         digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
@@ -248,56 +163,72 @@ def _checksum(tensors: Tensors, about: Any) -> str:
     return digest.hexdigest()
 
 
+def write_table(path: Path, frame: pd.DataFrame) -> None:
+    """Store a table as Parquet."""
+    content = io.BytesIO()
+    frame.to_parquet(content, index=False, write_page_checksum=True)
+    write_atomically(path, content.getvalue())
+
+
+def read_table(path: Path) -> pd.DataFrame:
+    """The table in a Parquet file."""
+    import pandas as pd  # noqa: PLC0415 - slow to import
+
+    content = io.BytesIO(read_file(path))
+    with corruption_named(path):
+        return pd.read_parquet(content, page_checksum_verification=True)
+
+
+def write_arrays(path: Path, arrays: Tensors) -> None:
+    """Store arrays by name as .npz."""
+    content = io.BytesIO()
+    np.savez(content, allow_pickle=False, **arrays)
+    write_atomically(path, content.getvalue())
+
+
+def read_arrays(path: Path) -> dict[str, Shaped[np.ndarray, "..."]]:
+    """The arrays of an .npz file by name."""
+    content = io.BytesIO(read_file(path))
+    with corruption_named(path), np.load(content, allow_pickle=False) as arrays:
+        return {name: arrays[name] for name in arrays.files}
+
+
 @contextmanager
-def locked(path: Path, *, wait: bool = False) -> Iterator[None]:
-    """Hold a lock while inside; the system releases it when the process dies."""
-    if NO_LOCKS:
-        raise RunError(NO_LOCKS)
+def locked(path: Path, *, wait: bool = False) -> Iterator[Callable[[], bool]]:
+    """Hold a lock while inside; the system releases it when the process dies.
+
+    Yields a function that tells whether the file at `path` is still the one that is locked: its
+    folder may have been moved, and another one made in its place.
+    """
+    lock = filelock.FileLock(path, timeout=-1 if wait else SECONDS_TO_LOCK)
     try:
-        file = open_in_place(path)
+        lock.acquire()
+        held = path.stat()
+    except filelock.Timeout as error:
+        owner = path.read_text(errors="replace").strip() or "another process"
+        raise RunError(f"{path.parent} is in use by {owner}") from error
     except OSError as error:
         raise RunError(f"{path} cannot be locked: {reason_of(error)}") from error
-    with file:
-        if wait:
-            fcntl.flock(file, fcntl.LOCK_EX)
-        else:
-            _take_lock(file, path)
+
+    def is_in_place() -> bool:
+        return path.exists() and os.path.samestat(held, path.stat())
+
+    try:
         with suppress(OSError):  # the text is for people; the disk may be full
-            file.truncate(0)
-            file.write(f"process {os.getpid()} on {socket.gethostname()}\n".encode())
-        yield
-
-
-def _take_lock(file: FileIO, path: Path) -> None:
-    for attempt in range(LOCK_ATTEMPTS):
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except BlockingIOError as error:
-            if attempt + 1 == LOCK_ATTEMPTS:
-                owner = os.pread(file.fileno(), 300, 0).decode(errors="replace").strip()
-                raise RunError(
-                    f"{path.parent} is in use by {owner or 'another process'}"
-                ) from error
-        time.sleep(0.05)
+            path.write_text(f"process {os.getpid()} on {socket.gethostname()}\n")
+        yield is_in_place
+    finally:
+        lock.release()
 
 
 def is_locked(path: Path) -> bool:
     """Whether a living process holds the lock."""
-    if NO_LOCKS:
+    if not path.exists():
         return False
     try:
-        with open(path, "rb", opener=_open_regular) as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except FileNotFoundError:
-        return False
-    except BlockingIOError:
+        with filelock.FileLock(path, timeout=0):
+            return False
+    except (filelock.Timeout, PermissionError):  # another user's lock cannot be tried
         return True
     except OSError as error:
         raise RunError(f"{path} cannot be read: {reason_of(error)}") from error
-    return False
-
-
-def open_in_place(path: Path) -> FileIO:
-    """A file to append to, made if it is not there; a link or a pipe is refused."""
-    return open(path, "ab+", buffering=0, opener=_open_regular)

@@ -1,105 +1,68 @@
-"""Tables and arrays on disk: whatever is wrong with a file is reported when it is read."""
+"""Arrow tables on disk, and checks of the fields of JSON files."""
 
 from __future__ import annotations
 
-import hashlib
 import io
-import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from jaxtyping import Shaped
 
-from constrained_dnc.errors import RunError, first_line
-from constrained_dnc.files import read_file, write_atomically
+from constrained_dnc.errors import LARGEST_SIZE, RunError
+from constrained_dnc.files import (
+    corruption_named,
+    read_file,
+    write_atomically,
+)
 
-CHECKSUM = b"constrained_dnc_checksum"
-MARK = b"\nsha256 "
-"""Between arrays and their checksum; other readers of .npy and .npz files look at neither."""
+Fields: TypeAlias = Mapping[str, Callable[[Any], bool]]  # which values a field can have
 
 
 def write_table(path: Path, table: pa.Table) -> None:
-    """Store a table as Parquet, with a checksum over its values."""
-    metadata = {CHECKSUM: _checksum(table).encode()}
+    """Store a table as Parquet."""
     buffer = pa.BufferOutputStream()
-    pq.write_table(table.replace_schema_metadata(metadata), buffer, write_page_checksum=True)
+    pq.write_table(table, buffer, write_page_checksum=True)
     write_atomically(path, buffer.getvalue().to_pybytes())
 
 
 def read_table(path: Path, schema: pa.Schema) -> pa.Table:
     """The columns of a schema from a Parquet file; one that the file does not have is empty."""
     content = read_file(path)
-    try:
+    with corruption_named(path):
         file = pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=True)
         table = file.read()
-        stored = (table.schema.metadata or {}).get(CHECKSUM)  # absent in files of other writers
-        is_whole = stored is None or stored == _checksum(table).encode()
         table = table.select([name for name in schema.names if name in table.column_names])
         table = pa.concat_tables([schema.empty_table(), table], promote_options="permissive")
-        table = table.cast(schema)
-    except Exception as error:  # of many kinds, as a damaged byte leads anywhere
-        raise RunError(f"{path} cannot be read: {first_line(error)}") from error
-    if not is_whole:
-        raise RunError(f"{path} is damaged: its checksum does not match")
-    return table
-
-
-def _checksum(table: pa.Table) -> str:
-    """Of names, types and values, however they are stored."""
-    digest = hashlib.sha256()
-    for name, column in zip(table.column_names, table.columns, strict=True):
-        digest.update(json.dumps([name, str(column.type), column.to_pylist()]).encode())
-    return digest.hexdigest()
-
-
-def write_arrays(path: Path, arrays: Mapping[str, Shaped[np.ndarray, "..."]]) -> None:
-    """Store arrays by name as .npz, with a checksum after them."""
-    buffer = io.BytesIO()
-    np.savez(buffer, allow_pickle=False, **arrays)
-    write_atomically(path, _sealed(buffer.getvalue()))
-
-
-def read_arrays(path: Path) -> dict[str, Shaped[np.ndarray, "..."]]:
-    """All arrays of an .npz file; without a checksum after them, they are taken as they are."""
-    content = _unsealed(path)
-    try:
-        with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-            return {name: arrays[name] for name in arrays.files}
-    except Exception as error:  # of many kinds, as a damaged byte leads anywhere
-        raise RunError(f"{path} cannot be read: {first_line(error)}") from error
+        return table.cast(schema)
 
 
 def write_array(path: Path, array: Shaped[np.ndarray, "..."]) -> None:
-    """Store an array as .npy, with a checksum after it."""
+    """Store an array as .npy."""
     buffer = io.BytesIO()
     np.save(buffer, array, allow_pickle=False)
-    write_atomically(path, _sealed(buffer.getvalue()))
+    write_atomically(path, buffer.getvalue())
 
 
 def read_array(path: Path) -> Shaped[np.ndarray, "..."]:
-    """The array of an .npy file; without a checksum after it, it is taken as it is."""
-    content = _unsealed(path)
-    try:
-        array: Shaped[np.ndarray, "..."] = np.load(io.BytesIO(content), allow_pickle=False)
-    except Exception as error:  # of many kinds, as a damaged byte leads anywhere
-        raise RunError(f"{path} cannot be read: {first_line(error)}") from error
+    """The array of an .npy file."""
+    content = io.BytesIO(read_file(path))
+    with corruption_named(path):
+        array: Shaped[np.ndarray, "..."] = np.load(content, allow_pickle=False)
     return array
 
 
-def _sealed(content: bytes) -> bytes:
-    """With its checksum after it."""
-    return content + MARK + hashlib.sha256(content).hexdigest().encode()
+def require_fields(path: Path, values: Mapping[str, Any], fields: Fields) -> None:
+    """Refuse values of a file that lack a field, or have one that does not fit."""
+    for name, fits in fields.items():
+        if name not in values or not fits(values[name]):
+            value = f"{values[name]!r:.60}" if name in values else "missing"
+            raise RunError(f"{path} cannot be read: {name} is {value}")
 
 
-def _unsealed(path: Path) -> bytes:
-    """The content of a file without its checksum, which must match if there is one."""
-    content = read_file(path)
-    length = len(content) - len(MARK) - 2 * hashlib.sha256().digest_size
-    if length <= 0 or not content[length:].startswith(MARK):
-        return content
-    if content != _sealed(content[:length]):
-        raise RunError(f"{path} is damaged: its checksum does not match")
-    return content[:length]
+def is_count(value: Any) -> bool:
+    """Whether a value of a file counts things."""
+    return type(value) is int and 0 <= value <= LARGEST_SIZE

@@ -73,11 +73,11 @@ def test_table_says_where_every_number_comes_from(run):
         assert row["run_id"] == run.config.run_id
         assert (row["task"], row["approach"], row["seed"]) == ("copy", "compr", 0)
         assert (row["memory_size"], row["batches"], row["batch_size"]) == (4, 2, 4)
-        assert (row["score_kind"], row["selection"]) == ("accuracy", "unseen")
-        assert row["iteration"] == run.selected("unseen").iteration
+        assert (row["score_kind"], row["selection"]) == ("accuracy", "score")
+        assert row["iteration"] == run.selected("score").iteration
         assert (row["iterations"], row["status"]) == (40, "finished")
         assert (row["skipped_updates"], row["recall"]) == (0, None)
-    stored = pq.read_table(run.folder / "evaluation-unseen-4.parquet")
+    stored = pq.read_table(run.folder / "evaluation-score-4.parquet")
     assert stored.equals(table)
 
 

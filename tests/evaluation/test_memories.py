@@ -18,8 +18,8 @@ from constrained_dnc.evaluation.lengths import evaluate, evaluated, predict
 from constrained_dnc.evaluation.memories import (
     free_capacity_of,
     least_free_capacity,
+    memory_for,
     memory_sizes,
-    model_for,
     size_in,
     source_of,
 )
@@ -50,12 +50,7 @@ def test_a_row_says_which_memory_it_is_about():
 
 def test_free_capacity_is_the_least_at_training_lengths_and_kept(run):
     batch = evaluation_batch(run.task, run.config, 2, 0)
-    inside = (
-        run.selected("seen")
-        .model.with_memory_size(4)
-        .unroll(batch.inputs, internals=True)
-        .internals
-    )
+    inside = run.selected("seen").model.unroll(batch.inputs, 4, internals=True).internals
     usage = np.asarray(inside.memory.usage, np.float64)
     least = min(4 - usage[step, sample].sum() for step in range(6) for sample in range(4))
     assert least - 0.001 <= free_capacity_of(run, run.selected("seen")) <= least
@@ -63,12 +58,11 @@ def test_free_capacity_is_the_least_at_training_lengths_and_kept(run):
     stored = json.loads(path.read_text())
     assert stored["seen"]["iteration"] == run.selected("seen").iteration
     change = {"seen": stored["seen"] | {"free_capacity": 3.5}}
-    path.write_text(json.dumps(change))  # as earlier versions wrote it
-    assert model_for(run, "growing", run.selected("seen")).memory.size.free_capacity == 3.5
-    for damaged in (stored | change, change | {"run_id": "another"}):
-        path.write_text(json.dumps(damaged))
-        assert least - 0.001 <= free_capacity_of(run, run.selected("seen")) <= least
-        assert json.loads(path.read_text()) == stored
+    path.write_text(json.dumps(change))
+    assert memory_for(run, "growing", run.selected("seen")).free_capacity == 3.5
+    path.unlink()
+    assert least - 0.001 <= free_capacity_of(run, run.selected("seen")) <= least
+    assert json.loads(path.read_text()) == stored
 
 
 @pytest.mark.parametrize(
@@ -110,22 +104,22 @@ def test_a_run_that_cannot_be_written_to_answers_with_a_growing_memory(run, tmp_
 @pytest.mark.parametrize("simd", fused.simd_levels())
 def test_rounding_does_not_make_the_memory_grow_at_training_lengths(run, simd):
     """The very inputs that F comes from, in sums of another order."""
-    model = model_for(run, "growing", run.selected("unseen"))
+    model, memory = run.model, memory_for(run, "growing", run.selected())
     batch = evaluation_batch(run.task, run.config, 2, 0)
-    grown = fused.FusedUnroll(simd=simd).forward(model, batch.inputs)
+    grown = fused.FusedUnroll(simd=simd).forward(model, batch.inputs, memory)
     np.testing.assert_array_equal(grown.slots, 4)
-    tighter = Growing(4, min(4.0, model.memory.size.free_capacity + 0.0011))
-    model = model.with_memory_size(tighter)
-    assert fused.FusedUnroll(simd=simd).forward(model, batch.inputs).slots.max() == 5
+    tighter = Growing(4, min(4.0, memory.free_capacity + 0.0011))
+    assert fused.FusedUnroll(simd=simd).forward(model, batch.inputs, tighter).slots.max() == 5
 
 
 def test_a_model_that_computes_nan_has_no_free_capacity(run):
     model = eqx.tree_at(lambda dnc: dnc.interface_bias, run.model, replace_fn=lambda x: x * np.nan)
     batch = run.task.sample(0, 2, 3)
     assert least_free_capacity(model, batch) == 0
-    model = model.with_memory_size(Growing(4, 0.0))
-    backend = choose_backend("auto", model, run.task.loss)
-    assert backend.forward(model, batch.inputs).outputs.shape[1] == 2
+    backend = choose_backend(
+        "auto", model, run.task.loss, None, memory_size=run.config.model.memory_size
+    )
+    assert backend.forward(model, batch.inputs, Growing(4, 0.0)).outputs.shape[1] == 2
 
 
 def test_a_growing_memory_is_that_of_the_parameters_that_are_evaluated(run, monkeypatch):
@@ -140,7 +134,7 @@ def test_a_growing_memory_is_that_of_the_parameters_that_are_evaluated(run, monk
 def test_a_memory_of_many_slots_can_grow_too(run, tmp_path):
     model = replace(run.config.model, memory_size=6000)
     large = replace(run, folder=tmp_path, config=replace(run.config, model=model))
-    memory = model_for(large, "growing", run.selected("unseen")).memory.size
+    memory = memory_for(large, "growing", run.selected("unseen"))
     assert (memory.start, memory.limit) == (6000, 12000)
 
 
@@ -154,15 +148,15 @@ def test_rows_of_a_growing_memory(run):
         (2, "growing", 4),
     ]
     for name in ("4", "growing"):
-        assert pq.read_table(run.folder / f"evaluation-unseen-{name}.parquet").num_rows == 2
+        assert pq.read_table(run.folder / f"evaluation-score-{name}.parquet").num_rows == 2
     sizes = score_grid(table)[1]
     assert sizes == [4, "growing"]
 
 
 def test_scores_are_those_of_the_model_with_that_memory(run):
-    model = model_for(run, "growing", run.selected("unseen"))
+    memory = memory_for(run, "growing", run.selected("unseen"))
     batch = evaluation_batch(run.task, run.config, 5, 0)
-    outputs = model.unroll(batch.inputs).outputs
+    outputs = run.model.unroll(batch.inputs, memory).outputs
     table = evaluate(run, memory_sizes=["growing"], lengths=[5], batches=1, store=False)
     wanted = run.task.score(batch, np.asarray(outputs)).score.mean()
     assert table["score"][0].as_py() == pytest.approx(wanted, abs=1e-6)

@@ -276,7 +276,7 @@ def test_a_run_that_ends_while_it_is_looked_at(browser, address, training_run):
         assert "training, iteration 10 of 10" in browser.driver.find_element(By.ID, "news").text
     parameters = eqx.filter(open_model(training_run).dnc, eqx.is_inexact_array)
     write_json(folder / STATUS, finished)
-    write_selected(folder, open_model(training_run).config.run_id, "unseen", parameters, 9999, 0.5)
+    write_selected(folder, "score", parameters, 9999, 0.5)
     browser.run("poll()")
     browser.wait("return document.querySelector('#news button')")
     browser.run("document.querySelector('#news button').focus()")

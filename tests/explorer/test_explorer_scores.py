@@ -110,7 +110,7 @@ def test_a_model_is_shown_without_scores_that_are_not_its_own(
 ):
     folder = tmp_path / "run"
     shutil.copytree(runs["compr+reg"], folder)
-    path = evaluation_file(folder, "unseen", 4)
+    path = evaluation_file(folder, "score", 4)
     rows = [row | change for row in read_table(path, SCHEMA).to_pylist()]
     write_table(path, pa.Table.from_pylist(rows, SCHEMA))
     assert open_model(str(folder)).curves == ()
@@ -120,8 +120,8 @@ def test_a_model_is_shown_without_scores_that_are_not_its_own(
 def test_torn_scores_do_not_hide_the_others(runs, tmp_path, caplog):
     folder = tmp_path / "run"
     shutil.copytree(runs["compr+reg"], folder)
-    path = evaluation_file(folder, "unseen", 4)
-    shutil.copyfile(path, evaluation_file(folder, "unseen", 40))
+    path = evaluation_file(folder, "score", 4)
+    shutil.copyfile(path, evaluation_file(folder, "score", 40))
     path.write_bytes(path.read_bytes()[:100])
     assert len(open_model(str(folder)).curves) == 1
     assert f"{path} cannot be read" in caplog.text

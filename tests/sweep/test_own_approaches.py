@@ -72,7 +72,7 @@ def test_two_approaches_of_one_name_are_refused(folder):
     with pytest.raises(SettingError, match="one approach of the name gentle"):
         find_approaches(["mine.py", "other.py"])
     (folder / "taken.py").write_text(APPROACHES_FILE.replace("gentle", "reg"))
-    with pytest.raises(SettingError, match="a name of your own for a combination of your own"):
+    with pytest.raises(SettingError, match="the name of a built-in approach"):
         make_request("smoke", approaches=["taken.py:reg"]).configs()
 
 

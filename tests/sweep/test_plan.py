@@ -220,7 +220,7 @@ def test_a_file_that_the_system_does_not_give_is_not_called_damaged(tmp_path, mo
     def refuse(*_):
         raise PermissionError(errno.EACCES, "Permission denied")
 
-    monkeypatch.setattr("constrained_dnc.files._open_to_read", refuse)
+    monkeypatch.setattr("pathlib.Path.read_bytes", refuse)
     with pytest.raises(RunError, match="cannot be read: Permission denied"):
         disk.quarantine_corrupt_files(tmp_path)
     assert path.exists()

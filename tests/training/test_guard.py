@@ -9,7 +9,7 @@ import pytest
 from constrained_dnc.config import TrainingConfig
 from constrained_dnc.files import read_tensors
 from constrained_dnc.training.guard import guarded_update, keep_skipped_update
-from constrained_dnc.training.opening import make_optimiser
+from constrained_dnc.training.optimiser import make_optimiser
 
 PARAMETERS = {"w": jnp.asarray([1.0, -2.0]), "b": jnp.asarray(0.5)}
 
@@ -98,7 +98,7 @@ def test_a_step_that_overflows_is_not_made(settings, gradient, steps):
 
 
 def test_a_skipped_update_is_kept(tmp_path):
-    keep_skipped_update(tmp_path, {"iteration": 12}, PARAMETERS, float("nan"), 3.0)
+    keep_skipped_update(tmp_path, 12, PARAMETERS, float("nan"), 3.0)
     tensors, about = read_tensors(tmp_path / "nonfinite" / "iteration-0000012.safetensors")
     assert about == {"iteration": 12, "loss": "nan", "gradient_norm": "3.0"}
     np.testing.assert_array_equal(tensors["parameters/w"], [1, -2])

@@ -43,7 +43,8 @@ def test_resumes_from_json(losses, window, cut):
     for iteration, loss in enumerate(losses, 1):
         if iteration == cut:
             text = json.dumps(resumed.to_values(), allow_nan=False)
-            resumed = Selection.from_values(json.loads(text), window)
+            resumed = Selection(window)
+            resumed.restore(json.loads(text))
         assert straight.add(iteration, loss) == resumed.add(iteration, loss)
         assert straight.mean == resumed.mean
     assert straight.to_values() == resumed.to_values()
@@ -98,7 +99,8 @@ def test_calm_selection_resumes_from_json(measured, window, cut):
     for iteration, entry in enumerate(measured, 1):
         if iteration == cut:
             text = json.dumps(resumed.to_values(), allow_nan=False)
-            resumed = SpikeFilteredSelection.from_values(json.loads(text), window)
+            resumed = SpikeFilteredSelection(window)
+            resumed.restore(json.loads(text))
         assert straight.add(iteration, *entry) == resumed.add(iteration, *entry)
         assert straight.mean == resumed.mean
     assert straight.to_values() == resumed.to_values()

@@ -7,9 +7,9 @@ from scipy.stats import chisquare
 from constrained_dnc.config import make_config
 from constrained_dnc.tasks.registry import get_task
 from constrained_dnc.training.streams import (
-    draw,
     entropy_batch,
     evaluation_batch,
+    sample_iteration,
     training_batch,
 )
 from tiny_runs import tiny_config
@@ -17,12 +17,12 @@ from tiny_runs import tiny_config
 
 def test_an_iteration_always_has_the_same_data():
     task, config = get_task("sort"), make_config("sort", "reg", seed=4)
-    first, again = draw(task, config, 70), draw(task, config, 70)
+    first, again = sample_iteration(task, config, 70), sample_iteration(task, config, 70)
     np.testing.assert_array_equal(first.batch.inputs, again.batch.inputs)
     np.testing.assert_array_equal(first.unseen.inputs, again.unseen.inputs)
     assert first.unseen.length == 30
     assert first.batch.inputs.shape[1] == first.unseen.inputs.shape[1] == 64
-    assert draw(task, config, 71).unseen is None
+    assert sample_iteration(task, config, 71).unseen is None
 
 
 def test_lengths_are_uniform():
@@ -46,7 +46,7 @@ def test_no_two_streams_share_a_batch(monkeypatch):
     for seed in range(6):
         config = tiny_config(seed=seed, measure_every=1)
         for iteration in range(1, 8):
-            draw(task, config, iteration)
+            sample_iteration(task, config, iteration)
             entropy_batch(task, config, iteration)
     for length in range(1, 8):
         for index in range(8):

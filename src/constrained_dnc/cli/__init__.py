@@ -11,7 +11,6 @@ from collections.abc import Sequence
 import constrained_dnc
 from constrained_dnc.cli.telling import tell
 from constrained_dnc.errors import RunError, SettingError, did_you_mean, first_line
-from constrained_dnc.training.stopping import exit_on_sigint
 
 COMMANDS = {  # name: (module, what it does)
     "tasks": ("library", "list the tasks"),
@@ -57,15 +56,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # where its encoding lacks a character
     try:
-        with exit_on_sigint():
-            code = _run(*arguments)
-            sys.stdout.flush()
+        code = _run(*arguments)
+        sys.stdout.flush()
     except SettingError as error:
         code = _tell(error, 2)
     except RunError as error:
         code = _tell(error, 1)
     except KeyboardInterrupt:
-        code = 130
+        code = _tell("interrupted", 130)
     except BrokenPipeError:  # the reader of our output has left, as with `| head`
         _drop_output()
         code = 141

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -59,6 +59,10 @@ class _Train:
     """What computes: C++ where possible (auto), C++ (fused) or JAX (pure)."""
     threads: int | None = None
     """Threads of the fused backend; by default all cores."""
+    restart: bool = False
+    """Start over; a run in the folder is moved to RUN_DIR.old-1."""
+    trust_code: bool = False
+    """With --run-dir alone, run the code that the stored config names."""
     model: ModelConfig = field(default_factory=ModelConfig)
     training: TrainingConfig = field(default_factory=TrainingConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
@@ -67,6 +71,7 @@ class _Train:
 def train(arguments: list[str]) -> int:
     """Train one model; the same command resumes a run that was stopped.
 
+    Without TASK, --run-dir resumes the run that is there, and options change its settings.
     Groups of options are parts of the config, with the values that preset and approach give them.
     """
     if value_of(arguments, "--model.memory-size", "") == GROWING:
@@ -85,6 +90,9 @@ def train(arguments: list[str]) -> int:
         evaluation=base.evaluation,
     )
     asked = parse(_Train, arguments, "cdnc train", train.__doc__, default)
+    names_preset = {"--preset", "--approach"} & {word.partition("=")[0] for word in arguments}
+    if not asked.task and not names_preset and _is_run(asked.run_dir):
+        asked = parse(_Train, arguments, "cdnc train", train.__doc__, _stored(asked))
     config = Config(
         asked.task, asked.approach, asked.seed, asked.model, asked.training, asked.evaluation
     )
@@ -98,7 +106,12 @@ def train(arguments: list[str]) -> int:
         use_compilation_cache()
         try:
             run = train_run(
-                config, folder, backend=asked.backend, threads=asked.threads, observer=ticker
+                config,
+                folder,
+                backend=asked.backend,
+                threads=asked.threads,
+                observer=ticker,
+                restart=asked.restart,
             )
         except (KeyboardInterrupt, SystemExit):
             if not _has_ended(config, folder):
@@ -111,6 +124,29 @@ def train(arguments: list[str]) -> int:
         f"skipped updates {status.skipped_updates}"
     )
     return DIVERGED if status.state == "diverged" else 0
+
+
+def _is_run(folder: Path | None) -> bool:
+    from constrained_dnc.training.disk import CONFIG  # noqa: PLC0415 - slow to import
+
+    return folder is not None and (folder / CONFIG).is_file()
+
+
+def _stored(args: _Train) -> _Train:
+    """The settings of the run in a folder, as defaults."""
+    from constrained_dnc.training.run import load_run  # noqa: PLC0415 - slow to import
+
+    assert args.run_dir is not None
+    config = load_run(args.run_dir, trust_code=args.trust_code).config
+    return replace(
+        args,
+        task=config.task,
+        approach=config.approach,
+        seed=config.seed,
+        model=config.model,
+        training=config.training,
+        evaluation=config.evaluation,
+    )
 
 
 def _approach_named(word: str) -> Approach:
@@ -151,8 +187,7 @@ class _Evaluate:
     batches: int | None = None
     """Batches of every length; by default those of the run's config."""
     selection: SelectionRule | None = None
-    """Parameters selected by the loss on unseen (default) or seen lengths, or by the score (default
-    for a pretrained model)."""
+    """Parameters selected by the score (default), or by the loss on unseen or training lengths."""
     backend: BackendChoice = "auto"
     """What computes: C++ where possible (auto), C++ (fused) or JAX (pure)."""
     threads: int | None = None
@@ -273,8 +308,7 @@ class _Predict:
     memory_size: Annotated[str | None, MEMORY_SIZE] = None
     """Slots of the memory, by default those of training; or growing, with the input."""
     selection: SelectionRule | None = None
-    """Parameters selected by the loss on unseen (default) or seen lengths, or by the score (default
-    for a pretrained model)."""
+    """Parameters selected by the score (default), or by the loss on unseen or training lengths."""
     backend: BackendChoice = "auto"
     """What computes: C++ where possible (auto), C++ (fused) or JAX (pure)."""
     json: bool = False

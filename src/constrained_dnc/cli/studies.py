@@ -78,7 +78,6 @@ def reproduce(arguments: list[str]) -> int:
     from constrained_dnc.cli.watching import SweepWatcher  # noqa: PLC0415 - slow to import
     from constrained_dnc.study.disk import ATTEMPTS  # noqa: PLC0415
     from constrained_dnc.sweep.executors import connected, execute  # noqa: PLC0415
-    from constrained_dnc.training.stopping import interrupts_raise  # noqa: PLC0415
 
     plan = _opened(asked, arguments)
     folder = plan.folder
@@ -91,7 +90,7 @@ def reproduce(arguments: list[str]) -> int:
         else:
             if asked.scheduler is None:
                 tell("starting workers")
-            with interrupts_raise(), connected(asked.scheduler, asked.workers) as client:
+            with connected(asked.scheduler, asked.workers) as client:
                 tell(announcement)
                 workers = sum(client.nthreads().values())
                 _tell_estimate(plan, to_do, workers)

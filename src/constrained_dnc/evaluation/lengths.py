@@ -69,7 +69,7 @@ def evaluate(
     selection = selection or run.default_rule
     selected = run.selected(selection)
     computing = evaluation_backend(run, selected.model, backend, threads)
-    status, rows = run.checked_status(), []
+    status, rows = run.status, []
     total = sum(_work(run, planned) for planned in plan)
     done = 0.0
     models = {p.memory_size: model_for(run, p.memory_size, selected) for p in plan}
@@ -258,7 +258,7 @@ def evaluated(
         "selection": selection,
         "memory": source_of(memory_size, trained),
         "memory_size": trained if memory_size == GROWING else memory_size,
-        "iterations": run.checked_status().iteration,
+        "iterations": run.status.iteration,
         "iteration": run.selected(selection).iteration,
     }
     columns = (table[name].to_pylist() for name in (*about, "length", "batches"))

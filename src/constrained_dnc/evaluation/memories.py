@@ -13,14 +13,14 @@ import numpy as np
 
 from constrained_dnc.choices import RULES, Memory, extended
 from constrained_dnc.errors import RunError
-from constrained_dnc.files import checksum_of, is_count, read_json, write_json
+from constrained_dnc.files import read_json, write_json
 from constrained_dnc.model.config import GROWING, MemorySize
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.model.growing import Growing
 from constrained_dnc.shapes import Array, Float
 from constrained_dnc.tasks.task import Batch
 from constrained_dnc.training.disk import FREE_CAPACITY
-from constrained_dnc.training.run import Run, Selected, require_own
+from constrained_dnc.training.run import Run, Selected
 from constrained_dnc.training.streams import evaluation_batch
 
 
@@ -62,9 +62,8 @@ def free_capacity_of(run: Run, selected: Selected) -> float:
     found = least_free_capacity(selected.model, batch)
     if not run.is_pretrained:
         known[rule] = {"iteration": selected.iteration, "free_capacity": found}
-        stored = {"run_id": run.config.run_id, **known}
         with suppress(RunError):  # a run on a read-only disk can be used, too
-            write_json(run.folder / FREE_CAPACITY, {**stored, "checksum": checksum_of(stored)})
+            write_json(run.folder / FREE_CAPACITY, known)
     return found
 
 
@@ -73,10 +72,7 @@ def _known_free_capacities(run: Run) -> dict[str, dict[str, Any]]:
     path = run.folder / FREE_CAPACITY
     try:
         stored = read_json(path)
-        require_own(path, stored, run.config.run_id)
     except RunError:
-        return {}
-    if stored.get("checksum", checksum_of(stored)) != checksum_of(stored):
         return {}
     most = run.config.model.memory_size
     return {rule: stored[rule] for rule in RULES if _is_capacity(stored.get(rule), most)}
@@ -84,7 +80,7 @@ def _known_free_capacities(run: Run) -> dict[str, dict[str, Any]]:
 
 def _is_capacity(about: Any, most: int) -> bool:
     """Whether this is an iteration and its free capacity, a number of slots up to `most`."""
-    if not isinstance(about, dict) or not is_count(about.get("iteration")):
+    if not isinstance(about, dict) or type(about.get("iteration")) is not int:
         return False
     capacity: Any = about.get("free_capacity")
     return type(capacity) in (int, float) and 0 <= capacity <= most

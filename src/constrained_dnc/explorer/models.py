@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from constrained_dnc import zoo
-from constrained_dnc.choices import PAPER_RULE
 from constrained_dnc.config import Config
 from constrained_dnc.explorer.scores import Curve, pretrained_curves, stored_curves
 from constrained_dnc.files import is_locked
@@ -100,8 +99,8 @@ def version_of(name: str) -> Any:
     if zoo.is_name(name):
         return name
     folder = Path(name)
-    scores = evaluation_files(folder, PAPER_RULE)
-    files = [folder / SELECTED[PAPER_RULE], folder / STATUS, *scores]
+    scores = [file for rule in SELECTED for file in evaluation_files(folder, rule)]
+    files = [*(folder / name for name in SELECTED.values()), folder / STATUS, *scores]
     stamps = [(path.name, path.stat().st_mtime_ns) for path in files if path.exists()]
     return is_locked(folder / LOCK), *stamps
 

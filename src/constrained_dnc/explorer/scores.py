@@ -12,13 +12,12 @@ from constrained_dnc import published, zoo
 from constrained_dnc.choices import PAPER_RULE, SelectionRule, extended
 from constrained_dnc.errors import RunError
 from constrained_dnc.evaluation.memories import memory_sizes, size_in
-from constrained_dnc.files import Fields, is_count, require_fields
 from constrained_dnc.model.config import GROWING, MemorySize
-from constrained_dnc.storage import read_table
+from constrained_dnc.storage import Fields, is_count, read_table, require_fields
 from constrained_dnc.study.disk import SCHEMA
 from constrained_dnc.training.disk import evaluation_files
 from constrained_dnc.training.observer import logger
-from constrained_dnc.training.run import Run, require_own
+from constrained_dnc.training.run import Run
 
 AVERAGED = range(published.AVERAGE_FROM, published.AVERAGE_UP_TO + 1)
 
@@ -68,23 +67,24 @@ def pretrained_curves(
 
 
 def stored_curves(run: Run) -> tuple[Curve, ...]:
-    """What `cdnc evaluate` stored by the paper's rule, a curve for each memory."""
+    """What `cdnc evaluate` stored of the parameters shown, a curve for each memory."""
     found: dict[str, Curve] = {}
-    for path in evaluation_files(run.folder, PAPER_RULE):
-        for row in _rows(path, run.config.run_id):
+    for path in evaluation_files(run.folder, run.default_rule):
+        for row in _rows(path, run.config.run_id, run.default_rule):
             memory = in_slots(size_in(row))
             curve = found.setdefault(memory, Curve(row["selection"], memory, {}, row["iteration"]))
             curve.scores[row["length"]] = row["score"]
     return tuple(found.values())
 
 
-def _rows(path: Path, run_id: str) -> list[dict[str, Any]]:
+def _rows(path: Path, run_id: str, rule: SelectionRule) -> list[dict[str, Any]]:
     """The rows of stored scores; without those that cannot be read the model can still be shown."""
     try:
         rows: list[dict[str, Any]] = read_table(path, SCHEMA).to_pylist()
         for row in rows:
-            require_own(path, row, run_id)
-            require_fields(path, row, _FITS)
+            if row["run_id"] != run_id:
+                raise RunError(f"{path} is of another run: {row['run_id']!r:.60}")
+            require_fields(path, row, {"selection": lambda value: value == rule, **_FITS})
     except RunError as error:
         logger.warning("its scores are not shown: %s", error)
         return []
@@ -92,7 +92,6 @@ def _rows(path: Path, run_id: str) -> list[dict[str, Any]]:
 
 
 _FITS: Fields = {  # which values the rows of a curve can have
-    "selection": lambda value: value == PAPER_RULE,
     "iteration": is_count,
     "length": is_count,
     "memory_size": is_count,

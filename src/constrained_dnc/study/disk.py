@@ -23,17 +23,16 @@ import pyarrow.parquet as pq
 
 from constrained_dnc.errors import LARGEST_SEED, RunError
 from constrained_dnc.files import (
-    Fields,
-    is_count,
     make_folder,
+    read_arrays,
     read_file,
     read_json,
     read_json_list,
     remove_unfinished,
-    require_fields,
+    write_arrays,
     write_json,
 )
-from constrained_dnc.storage import read_arrays, read_table, write_arrays, write_table
+from constrained_dnc.storage import Fields, is_count, read_table, require_fields, write_table
 
 STUDY, FAILURES = "study.json", "failures.json"
 RUNS, RESULTS, ANALYSIS, ATTEMPTS, LOCKS = "runs", "results", "analysis", "attempts", "locks"

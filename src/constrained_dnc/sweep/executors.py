@@ -20,7 +20,7 @@ from distributed import KilledWorker
 from constrained_dnc.config import Config
 from constrained_dnc.cores import available_cores
 from constrained_dnc.errors import RunError, SettingError, first_line, require_integer
-from constrained_dnc.plugins import carried, sources
+from constrained_dnc.plugins import override_sources, sources
 from constrained_dnc.sweep.plan import MAX_ATTEMPTS, Plan
 from constrained_dnc.sweep.trial import Outcome, run_trial
 from constrained_dnc.training.stopping import interrupts_wait
@@ -153,7 +153,7 @@ def execute(
     that the plan has to do.
     """
     names = {name for config in plan.configs for name in config.user_code}
-    with carried(sources("task", names)):
+    with override_sources(sources("task", names)):
         _execute(plan, client, watcher, plan.to_do() if to_do is None else to_do)
 
 

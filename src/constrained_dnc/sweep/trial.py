@@ -17,15 +17,21 @@ from constrained_dnc.config import Config, with_min_iterations
 from constrained_dnc.evaluation.lengths import evaluated
 from constrained_dnc.evaluation.memories import memory_sizes
 from constrained_dnc.files import locked, make_folder
-from constrained_dnc.plugins import carry
+from constrained_dnc.plugins import override_sources
 from constrained_dnc.study.disk import results_name, run_folder, write_analysis, write_results
 from constrained_dnc.sweep.plan import EVALUATED, Plan
 from constrained_dnc.tasks.registry import get_task
 from constrained_dnc.training.compilation import use_compilation_cache
-from constrained_dnc.training.disk import CONFIG, SELECTED
+from constrained_dnc.training.disk import CHECKPOINTS, CONFIG, SELECTED
 from constrained_dnc.training.loop import train
-from constrained_dnc.training.room import check_memory_for_batches
-from constrained_dnc.training.run import Run, backend_for, initial_model, open_run
+from constrained_dnc.training.run import (
+    ENDED,
+    Run,
+    backend_for,
+    initial_model,
+    open_run,
+    replace_config,
+)
 
 
 @dataclass(frozen=True)
@@ -63,24 +69,34 @@ def run_trial(study: str, config_text: str, sources: Mapping[str, bytes] | None 
     `sources`.
     """
     keep_freed_memory()
-    carry(sources or {})
     plan, config = Plan(Path(study)), Config.from_json(config_text)
     folder = run_folder(plan.folder, config.run_id)
     try:
         # A worker that the scheduler took for dead may still be at work: wait for its lock.
         make_folder(plan.lock(config).parent)
-        with locked(plan.lock(config), wait=True):
+        with override_sources(sources or {}), locked(plan.lock(config), wait=True):
             if not plan.is_done(config):
                 use_compilation_cache()
-                if (folder / CONFIG).exists():  # an earlier request may have asked for more
-                    config = with_min_iterations(
-                        config, open_run(folder).config.training.iterations
-                    )
-                _complete(plan.folder, config, train(config, folder, threads=1))
+                run = _trained(config, folder)
+                _complete(plan.folder, run.config, run)
             return Outcome(open_run(folder).status.state)
     except Exception as error:
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
         return Outcome("failed", reason, traceback.format_exc())
+
+
+def _trained(config: Config, folder: Path) -> Run:
+    """The run, trained to its end; one that has ended needs no checkpoint to be evaluated."""
+    if (folder / CONFIG).exists():
+        stored = open_run(folder)
+        before = stored.config.training.iterations
+        config = with_min_iterations(config, before)  # an earlier request may have asked for more
+        has_checkpoint = any((folder / name).exists() for name in CHECKPOINTS)
+        has_ended = config.training.iterations == before and stored.status.state in ENDED
+        if has_ended and not has_checkpoint:
+            replace_config(folder, config)
+            return open_run(folder)
+    return train(config, folder, threads=1)
 
 
 def _complete(study: Path, config: Config, run: Run) -> None:
@@ -103,7 +119,6 @@ def _complete(study: Path, config: Config, run: Run) -> None:
 def estimate_seconds(config: Config) -> float:
     """The time of a run's updates and measurements on one core."""
     training, task = config.training, get_task(config.task)
-    check_memory_for_batches(config, task)
     model = initial_model(config)
     backend = backend_for(config, model, threads=1)
     seen = task.sample(0, training.batch_size, (training.min_length + training.max_length) // 2)

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import jax
 
+MIN_COMPILE_TIME = "jax_persistent_cache_min_compile_time_secs"
+
 
 def use_compilation_cache() -> None:
     """Keep compiled programs in the user's cache folder.
@@ -17,14 +19,11 @@ def use_compilation_cache() -> None:
     if jax.config.jax_compilation_cache_dir is None:  # type: ignore[attr-defined]
         try:
             caches = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-        except RuntimeError:  # a user without a home, as in some containers
-            return
-        folder = Path(caches) / "constrained-dnc" / "compiled"
-        try:
+            folder = Path(caches) / "constrained-dnc" / "compiled"
             folder.mkdir(parents=True, exist_ok=True)
-        except OSError:  # nowhere to keep them: everything is compiled anew each time
+        except (OSError, RuntimeError):  # nowhere to keep them, or a user without a home
             return
         jax.config.update("jax_compilation_cache_dir", str(folder))  # type: ignore[no-untyped-call]
-    # The losses compile in about a second each: worth keeping, however small.
-    setting = "jax_persistent_cache_min_compile_time_secs"
-    jax.config.update(setting, 0.1)  # type: ignore[no-untyped-call]
+    if MIN_COMPILE_TIME.upper() not in os.environ:
+        # The losses compile in about a second each: worth keeping, however small.
+        jax.config.update(MIN_COMPILE_TIME, 0.1)  # type: ignore[no-untyped-call]

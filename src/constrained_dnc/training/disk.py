@@ -49,5 +49,5 @@ def evaluation_file(run: Path, rule: SelectionRule, memory_size: MemorySize) -> 
 
 
 def evaluation_files(run: Path, rule: SelectionRule) -> list[Path]:
-    """The same for all memory sizes that were evaluated."""
+    """Where the scores of a rule's parameters are, for all memory sizes that were evaluated."""
     return sorted(run.glob(f"evaluation-{rule}-*.parquet"))

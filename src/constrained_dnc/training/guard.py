@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -49,10 +49,10 @@ def guarded_update(optimiser: optax.GradientTransformation) -> Update:
 
 
 def keep_skipped_update(
-    run: Path, update: Mapping[str, Any], parameters: Any, loss: float, norm: float
+    run: Path, iteration: int, parameters: Any, loss: float, norm: float
 ) -> None:
     """Store what a replay needs; the batch follows from seed and iteration."""
-    path = kept_file(run, update["iteration"])
+    path = kept_file(run, iteration)
     make_folder(path.parent)
-    about = {**update, "loss": repr(loss), "gradient_norm": repr(norm)}
-    write_tensors(path, name_leaves(parameters, "parameters"), about)
+    metadata = {"iteration": iteration, "loss": repr(loss), "gradient_norm": repr(norm)}
+    write_tensors(path, name_leaves(parameters, "parameters"), metadata)

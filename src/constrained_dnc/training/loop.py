@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -16,29 +18,49 @@ import numpy as np
 
 from constrained_dnc.choices import BACKEND_CHOICES, PAPER_RULE, BackendChoice, SelectionRule
 from constrained_dnc.config import Config, with_absolute_paths
-from constrained_dnc.cores import MAX_THREADS
-from constrained_dnc.errors import RunError, SettingError, one_of, require_integer, require_path
+from constrained_dnc.cores import MAX_THREADS, available_cores
+from constrained_dnc.errors import RunError, SettingError, one_of, require_integer
 from constrained_dnc.files import locked, remove_unfinished, write_json
 from constrained_dnc.model.backend import AbstractBackend
-from constrained_dnc.training.disk import LOCK, METRICS, STATUS
+from constrained_dnc.tasks.registry import get_task
+from constrained_dnc.training import opening
+from constrained_dnc.training.checkpoint import Progress, load_checkpoint, save_checkpoint
+from constrained_dnc.training.disk import (
+    CHECKPOINTS,
+    CONFIG,
+    LOCK,
+    METRICS,
+    SELECTED,
+    STATUS,
+)
 from constrained_dnc.training.guard import (
     MAX_KEPT,
+    MAX_SKIPPED_IN_A_ROW,
     TOLERABLE_SHARE,
     guarded_update,
     keep_skipped_update,
 )
 from constrained_dnc.training.metrics import MetricsFile, finite_or_none, mean_entropy
 from constrained_dnc.training.observer import Observer, Snapshot
-from constrained_dnc.training.opening import Opened, end_of, open_training, prepare_folder
+from constrained_dnc.training.optimiser import make_optimiser
 from constrained_dnc.training.run import (
     Run,
     State,
     Status,
+    initial_model,
+    load_run,
     open_run,
+    write_config,
     write_selected,
 )
+from constrained_dnc.training.selection import new_rules
 from constrained_dnc.training.stopping import Stop, postponed_signals
-from constrained_dnc.training.streams import Drawn, constraint_key, draw, entropy_batch
+from constrained_dnc.training.streams import (
+    IterationBatches,
+    constraint_key,
+    entropy_batch,
+    sample_iteration,
+)
 
 
 def train(
@@ -48,96 +70,195 @@ def train(
     backend: BackendChoice | AbstractBackend = "auto",
     threads: int | None = None,
     observer: Observer | None = None,
+    restart: bool = False,
 ) -> Run:
     """Train, or resume training, until the run is finished or has diverged.
 
     SIGINT and SIGTERM leave a checkpoint first, then raise KeyboardInterrupt and
     SystemExit(143). A run resumes with the backend and the number of threads it began with, as
-    its bits depend on both. It becomes longer when it is asked for more iterations.
+    its bits depend on both, and becomes longer with a larger number of iterations. With `restart`
+    a run in the folder is moved aside and training starts over.
     """
     if threads is not None:
         require_integer("threads", threads, 1, MAX_THREADS)
         threads = int(threads)
-    require_path("run_dir", run_dir)
-    if not isinstance(config, Config):
-        raise SettingError("config", config, "a Config, as make_config(task, approach) returns it")
     if isinstance(backend, str) and backend not in BACKEND_CHOICES:
         raise SettingError("backend", backend, one_of(BACKEND_CHOICES, backend))
     config, folder = with_absolute_paths(config), Path(run_dir)
     observer = observer or Observer()
-    prepare_folder(folder)
-    with postponed_signals() as stop, jax.enable_x64(False):  # the same bits with either default
-        with locked(folder / LOCK):
-            remove_unfinished(folder)
-            training = _Training(
-                open_training(config, folder, backend, threads, observer), observer
-            )
-            training.run(stop)
-        if stop.signal is not None and not training.has_ended:
-            observer.say(f"stopped by {stop.signal.name}; the same command resumes from here")
+    if restart:
+        opening.move_aside(folder, observer)
+    opening.prepare_folder(folder)
+    with postponed_signals(observer.say) as stop:
+        with locked(folder / LOCK) as is_in_place, jax.enable_x64(False):
+            session = TrainingSession(config, folder, backend, threads, observer, stop, is_in_place)
+            session.run()
+        if stop.signal is not None and session.end is None:
+            observer.say(f"Stopped at {session}; run the same command to resume.")
     stop.raise_signal()
     return open_run(folder)
 
 
-class _Training:
-    """One process's share of a run."""
+def resume(
+    run_dir: str | Path, *, observer: Observer | None = None, trust_code: bool = False
+) -> Run:
+    """Train the run in a folder to its end with the config that is stored there."""
+    config = load_run(run_dir, trust_code=trust_code).config
+    return train(config, run_dir, observer=observer)
 
-    def __init__(self, opened: Opened, observer: Observer):
-        self.config = opened.config
-        self.folder = opened.folder
-        self.task = opened.task
-        self.rest = opened.rest
-        self.backend = opened.backend
-        self.checkpoints = opened.checkpoints
-        self.progress = opened.progress
-        self.update = guarded_update(opened.optimiser)
-        self.observer = observer
-        self.written: dict[str, int | None] = {}  # best iteration in the file of each rule
-        self.seconds_before = opened.seconds_before
-        self.began = time.monotonic()
 
-    def run(self, stop: Stop) -> None:
+class TrainingSession:
+    """One process's share of a run in a folder whose lock it holds."""
+
+    def __init__(
+        self,
+        config: Config,
+        folder: Path,
+        backend: BackendChoice | AbstractBackend,
+        threads: int | None,
+        observer: Observer,
+        stop: Stop,
+        is_in_place: Callable[[], bool],
+    ):
+        self.folder, self.observer, self.stop = folder, observer, stop
+        self._is_in_place = is_in_place
+        self._compiled: set[Any] = set()
+        stop.is_compiling = True  # nothing is lost before the first iteration
+        remove_unfinished(folder, (CONFIG, STATUS, METRICS, *CHECKPOINTS, *SELECTED.values()))
+        stored = open_run(folder) if (folder / CONFIG).exists() else None
+        if stored is not None:
+            opening.refuse_changes(stored, config, backend, threads)
+        self.task = get_task(config.task)
+        model = initial_model(config)
+        parameters, self.static = eqx.partition(model, eqx.is_inexact_array)
+        if threads is None:
+            threads = stored.threads if stored else available_cores()
+        self.backend = opening.choose_training_backend(backend, stored, config, model, threads)
+        optimiser = make_optimiser(config.training)
+        self.update = guarded_update(optimiser)
+        rules = new_rules(config.training.window)
+        self.progress = Progress(parameters, optimiser.init(parameters), rules)
+        is_resumed = load_checkpoint(folder, config, self.progress, observer.warn)
+        self._seconds_before = opening.seconds_before(folder, observer)
+        self.config = config
+        if stored is None:
+            write_config(folder, config, self.backend.name, threads, opening.class_name(backend))
+        else:
+            if not is_resumed:
+                opening.refuse_overwriting(folder)
+            opening.warn_of_environment(stored, observer)
+            has_ended = self.end is not None
+            self.config = opening.update_config(stored, config, observer, has_ended=has_ended)
+        self._began = time.monotonic()
+        observer.say(f"backend {self.backend.name}: {self.backend.reason}")
+        where = f"resuming after iteration {self.progress.iteration}" if is_resumed else "a new run"
+        observer.say(f"run {folder}: {where}")
+
+    def __str__(self) -> str:
+        iteration, iterations = self.progress.iteration, self.config.training.iterations
+        return f"iteration {iteration:_} of {iterations:_}".replace("_", " ")
+
+    @property
+    def end(self) -> tuple[State, str] | None:
+        """How and why the run has ended, if it has."""
+        progress = self.progress
+        if progress.skipped_in_a_row >= MAX_SKIPPED_IN_A_ROW:
+            return "diverged", f"{MAX_SKIPPED_IN_A_ROW} updates in a row were not finite"
+        if progress.iteration < self.config.training.iterations:
+            return None
+        skipped = progress.skipped_updates
+        but = f", but {skipped} of {progress.iteration} updates were skipped" if skipped else ""
+        return "finished", f"all iterations are done{but}"
+
+    def run(self) -> None:
         """Iterate to the end, or to a signal; the status always says why it ended."""
-        if self._end is not None:
-            self.observer.say(f"nothing to do: {self._end[1]}")
-            with self._open_metrics():
-                pass  # says so if it is damaged
-            self._warn_of_skipped()
-            self._publish(*self._end)
-            return
-        try:
-            with self._open_metrics() as metrics:
-                self.metrics = metrics
+        path, num_bytes = self.folder / METRICS, self.progress.metrics_bytes
+        with closing(MetricsFile(path, num_bytes, self.observer.warn)) as self.metrics:
+            if self.end is not None:
+                self.observer.say(f"nothing to do: {self.end[1]}")
+                self._warn_of_skipped()
+                self._publish(*self.end)
+                return
+            try:
                 self._publish("training", "")
                 self.observer.say("compiling: the first iteration of every length takes longer")
-                self._iterate(stop)
-        except BaseException as error:
-            with suppress(RunError):  # the disk may be full; the error itself says so
-                self._publish("failed", f"{type(error).__name__}: {error}")
-            raise
+                self._iterate()
+            except BaseException as error:
+                with suppress(RunError):  # the disk may be full; the error itself says so
+                    self._write_status("failed", f"{type(error).__name__}: {error}")
+                raise
 
-    def _open_metrics(self) -> MetricsFile:
-        num_bytes = self.progress.metrics_bytes
-        checksum = self.progress.metrics_checksum
-        return MetricsFile(self.folder / METRICS, num_bytes, checksum, self.observer.warn)
-
-    def _iterate(self, stop: Stop) -> None:
+    def _iterate(self) -> None:
         every = self.config.training.checkpoint_every
+        self.stop.is_compiling = False
         with ThreadPoolExecutor(1) as sampler:  # draws the next batch while this one is computed
-            coming = sampler.submit(draw, self.task, self.config, self.progress.iteration + 1)
-            while self._end is None:
-                if stop.signal is not None:
-                    self._checkpoint("stopped", f"by {stop.signal.name}")
+
+            def sample(iteration: int) -> Any:
+                return sampler.submit(sample_iteration, self.task, self.config, iteration)
+
+            coming = sample(self.progress.iteration + 1)
+            while self.end is None:
+                if self.stop.signal is not None:
+                    self._checkpoint("stopped", f"by {self.stop.signal.name}")
                     return
-                drawn = coming.result()
-                coming = sampler.submit(draw, self.task, self.config, drawn.iteration + 1)
-                self._step(drawn)
-                if drawn.iteration % every == 0 and self._end is None:
+                batches = coming.result()
+                coming = sample(batches.iteration + 1)
+                self._step(batches)
+                if batches.iteration % every == 0 and self.end is None:
                     self._checkpoint("training", "")
-        if PAPER_RULE not in self.progress.selected:  # diverged before the first measurement
+        if self.progress.rules[PAPER_RULE].parameters is None:  # diverged before any measurement
             self._select(PAPER_RULE, math.inf)
-        self._checkpoint(*self._end)
+        self._checkpoint(*self.end)
         self._warn_of_skipped()
+
+    def _step(self, batches: IterationBatches) -> None:
+        """One iteration: the update, then what is measured."""
+        looks = batches.iteration % self.config.training.entropy_every == 0
+        programs = batches.batch.length, batches.unseen is None, looks
+        self.stop.is_compiling = programs not in self._compiled
+        values, is_finite = self._update(batches)
+        self._log(batches, values["task_loss"] if is_finite else math.nan)
+        self.stop.is_compiling = False
+        self._compiled.add(programs)
+        self.observer.progress(self._snapshot(values["loss"]))
+
+    def _update(self, batches: IterationBatches) -> tuple[dict[str, float], bool]:
+        """Update the parameters unless something is not finite; losses and norm by name."""
+        progress = self.progress
+        model = eqx.combine(progress.parameters, self.static)
+        key = constraint_key(self.config, batches.iteration) if model.uses_key else None
+        loss, parts, gradient = self.backend.value_and_grad(model, batches.batch, key)
+        *updated, norm, is_finite = self.update(
+            progress.parameters, progress.optimiser, gradient, loss
+        )
+        values, is_finite = jax.device_get(
+            ({"loss": loss, **parts, "gradient_norm": norm}, is_finite)
+        )
+        values = {name: float(value) for name, value in values.items()}
+        progress.iteration = batches.iteration
+        if is_finite:
+            progress.parameters, progress.optimiser = updated
+            progress.skipped_in_a_row = 0
+            for name, value in values.items():
+                total, count = progress.sums.get(name, (0.0, 0.0))
+                progress.sums[name] = [total + value, count + 1.0]
+        else:
+            self._skip(values["loss"], values["gradient_norm"])
+        return values, bool(is_finite)
+
+    def _skip(self, loss: float, norm: float) -> None:
+        """Count an update that was not made, and keep what a replay of it needs."""
+        progress = self.progress
+        progress.skipped_updates += 1
+        progress.skipped_in_a_row += 1
+        if progress.skipped_updates <= MAX_KEPT:
+            self._require_folder()
+            keep_skipped_update(self.folder, progress.iteration, progress.parameters, loss, norm)
+            overflow = ", the update overflowed" if math.isfinite(loss + norm) else ""
+            self.observer.warn(
+                f"iteration {progress.iteration} is skipped: loss {loss}, gradient norm {norm}"
+                f"{overflow}; `cdnc replay {self.folder}` says more"
+            )
 
     def _warn_of_skipped(self) -> None:
         skipped, iteration = self.progress.skipped_updates, self.progress.iteration
@@ -147,93 +268,49 @@ class _Training:
                 f"`cdnc replay {self.folder}` says why"
             )
 
-    @property
-    def has_ended(self) -> bool:
-        """Whether there is nothing left to do."""
-        return self._end is not None
-
-    @property
-    def _end(self) -> tuple[State, str] | None:
-        """How and why the run has ended, if it has."""
-        return end_of(self.progress, self.config.training.iterations)
-
-    def _step(self, drawn: Drawn) -> None:
-        """One iteration: the update, then what is measured."""
-        progress = self.progress
-        model = eqx.combine(progress.parameters, self.rest)
-        key = constraint_key(self.config, drawn.iteration) if model.changes_state else None
-        loss, parts, gradient = self.backend.value_and_grad(model, drawn.batch, key)
-        *updated, norm, is_finite = self.update(
-            progress.parameters, progress.optimiser, gradient, loss
-        )
-        values = {"loss": loss, **parts, "gradient_norm": norm}
-        values, is_finite = jax.device_get((values, is_finite))
-        values = {name: float(value) for name, value in values.items()}
-        progress.iteration = drawn.iteration
-        if is_finite:
-            progress.parameters, progress.optimiser = updated
-            progress.skipped_in_a_row = 0
-            for name, value in values.items():
-                total, count = progress.sums.get(name, (0.0, 0.0))
-                progress.sums[name] = [total + value, count + 1.0]
-        else:
-            self._skip(values["loss"], values["gradient_norm"])
-        self._log(drawn, values["task_loss"] if is_finite else math.nan)
-        self.observer.progress(self._snapshot(values["loss"]))
-
-    def _skip(self, loss: float, norm: float) -> None:
-        """Count an update that was not made, and keep what a replay of it needs."""
-        progress = self.progress
-        if progress.skipped_updates < MAX_KEPT:
-            about = {"run_id": self.config.run_id, "iteration": progress.iteration}
-            keep_skipped_update(self.folder, about, progress.parameters, loss, norm)
-        progress.skipped_updates += 1
-        progress.skipped_in_a_row += 1
-        if progress.skipped_updates <= MAX_KEPT:
-            overflow = ", the update overflowed" if math.isfinite(loss + norm) else ""
-            self.observer.warn(
-                f"iteration {progress.iteration} is skipped: loss {loss}, gradient norm {norm}"
-                f"{overflow}; `cdnc replay {self.folder}` says more"
-            )
-
-    def _log(self, drawn: Drawn, seen_loss: float) -> None:
+    def _log(self, batches: IterationBatches, training_loss: float) -> None:
         """The line of this iteration in metrics.jsonl, if it has one."""
+        iteration, training = batches.iteration, self.config.training
         line: dict[str, float | int | None] = {}
-        if drawn.unseen is not None:
-            line |= self._measure(drawn, seen_loss)
-        if drawn.iteration % self.config.training.log_every == 0:
+        if batches.unseen is not None:
+            line |= self._measure(batches, training_loss)
+        if iteration % training.log_every == 0:
             sums = self.progress.sums
             line |= {name: total / count for name, (total, count) in sums.items()}
             line["skipped_updates"] = self.progress.skipped_updates
             self.progress.sums = {}
-        if drawn.iteration % self.config.training.entropy_every == 0:
+        if iteration % training.entropy_every == 0:
             line |= self._entropies()
         if line:
-            self.metrics.append({"iteration": drawn.iteration, **line})
+            self.metrics.append({"iteration": iteration, **line})
+            self.observer.log(iteration, line)
 
-    def _measure(self, drawn: Drawn, seen_loss: float) -> dict[str, float | int | None]:
+    def _measure(
+        self, batches: IterationBatches, training_loss: float
+    ) -> dict[str, float | int | None]:
         """The losses and the score that select.
 
-        Unseen lengths are computed with the new parameters; seen ones come for free with the
-        update, and are left out when it was skipped.
+        Those of the unseen length are computed with the new parameters; the training loss comes
+        for free with the update, and is left out when that was skipped.
         """
-        assert drawn.unseen is not None
-        model = eqx.combine(self.progress.parameters, self.rest)
-        loss, outputs = self.backend.measure(model, drawn.unseen)
+        assert batches.unseen is not None
+        model = eqx.combine(self.progress.parameters, self.static)
+        loss, outputs = self.backend.measure(model, batches.unseen)
         unseen_loss = float(loss)
-        score = float(self.task.score(drawn.unseen, np.asarray(outputs)).score.mean())
+        score = float(self.task.score(batches.unseen, np.asarray(outputs)).score.mean())
         self._select("unseen", unseen_loss)
-        if math.isfinite(seen_loss):
-            self._select("seen", seen_loss)
-        self._select("score", score, seen_loss)
-        return {"unseen_loss": unseen_loss, "seen_loss": seen_loss, "unseen_score": score}
+        if math.isfinite(training_loss):
+            self._select("seen", training_loss)
+        self._select("score", score, training_loss)
+        return {"unseen_loss": unseen_loss, "seen_loss": training_loss, "unseen_score": score}
 
     def _select(self, rule: SelectionRule, *measured: float) -> None:
-        if self.progress.selections[rule].add(self.progress.iteration, *measured):
-            self.progress.selected[rule] = self.progress.parameters
+        selected: Any = self.progress.rules[rule]
+        if selected.selection.add(self.progress.iteration, *measured):
+            selected.parameters = self.progress.parameters
 
     def _entropies(self) -> dict[str, float]:
-        model = eqx.combine(self.progress.parameters, self.rest)
+        model = eqx.combine(self.progress.parameters, self.static)
         batch = entropy_batch(self.task, self.config, self.progress.iteration)
         reads, writes = self.backend.weights(model, batch.inputs)
         return {
@@ -242,48 +319,54 @@ class _Training:
         }
 
     def _checkpoint(self, state: State, reason: str) -> None:
-        self.progress.metrics_bytes, self.progress.metrics_checksum = self.metrics.sync()
-        self.checkpoints.save(self.progress)
+        self._require_folder()
+        self.progress.metrics_bytes = self.metrics.sync()
+        save_checkpoint(self.folder, self.config, self.progress)
         self._publish(state, reason)
+
+    def _require_folder(self) -> None:
+        """Stop rather than write into a folder that is not the one this process has locked."""
+        if not self._is_in_place():
+            raise RunError(
+                f"{self.folder} was moved, deleted or replaced during training, which ends here; "
+                "the last checkpoint is where the folder is now"
+            )
 
     def _publish(self, state: State, reason: str) -> None:
         """Bring the files that others read up to the progress."""
+        self._require_folder()
+        for rule, selected in self.progress.rules.items():
+            iteration = selected.selection.best_iteration
+            if selected.parameters is not None and selected.stored_iteration != iteration:
+                mean = finite_or_none(selected.selection.best_mean)
+                write_selected(self.folder, rule, selected.parameters, iteration, mean)
+                selected.stored_iteration = iteration
+        self._write_status(state, reason)
+
+    def _write_status(self, state: State, reason: str) -> None:
+        self._require_folder()
         progress = self.progress
-        running_mean = {}
-        for rule, selection in progress.selections.items():
-            mean = finite_or_none(selection.best_mean)
-            running_mean[rule] = mean
-            if rule in progress.selected and self.written.get(rule) != selection.best_iteration:
-                write_selected(
-                    self.folder,
-                    self.config.run_id,
-                    rule,
-                    progress.selected[rule],
-                    selection.best_iteration,
-                    mean,
-                )
-                self.written[rule] = selection.best_iteration
+        selections = {rule: selected.selection for rule, selected in progress.rules.items()}
         status = Status(
             state=state,
             reason=reason,
             iteration=progress.iteration,
             iterations=self.config.training.iterations,
             skipped_updates=progress.skipped_updates,
-            best_iteration={rule: s.best_iteration for rule, s in progress.selections.items()},
-            running_mean=running_mean,
-            seconds=round(self.seconds_before + time.monotonic() - self.began, 3),
+            best_iteration={rule: s.best_iteration for rule, s in selections.items()},
+            running_mean={rule: finite_or_none(s.best_mean) for rule, s in selections.items()},
+            seconds=round(self._seconds_before + time.monotonic() - self._began, 3),
             updated=datetime.now(UTC).isoformat(timespec="seconds"),
         )
-        about = {"run_id": self.config.run_id, **dataclasses.asdict(status)}
-        write_json(self.folder / STATUS, about)
+        write_json(self.folder / STATUS, dataclasses.asdict(status))
 
     def _snapshot(self, loss: float) -> Snapshot:
-        papers = self.progress.selections[PAPER_RULE]
+        unseen = self.progress.rules[PAPER_RULE].selection
         return Snapshot(
             self.progress.iteration,
             self.config.training.iterations,
             loss,
-            papers.mean,
-            papers.best_iteration,
+            unseen.mean,
+            unseen.best_iteration,
             self.progress.skipped_updates,
         )

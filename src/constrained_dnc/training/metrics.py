@@ -2,122 +2,86 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
 from constrained_dnc.errors import RunError
-from constrained_dnc.files import open_in_place, reason_of
-
-MAX_SHOWN = 5
-"""Of the damaged lines."""
+from constrained_dnc.files import reason_of, write_atomically
 
 
 class MetricsFile:
-    """The open file; lines after the last checkpoint's are cut off on opening.
+    """The open file, cut off after the lines that the last checkpoint covers.
 
-    Those before it are kept, damaged or not: `warn` is told what is wrong with them.
+    `warn` gets a sentence when such lines are lost.
     """
 
-    def __init__(
-        self, path: Path, num_bytes: int, checksum: str | None, warn: Callable[[str], None]
-    ):
-        self._path = path
-        try:
-            self._file = open_in_place(path)
+    def __init__(self, path: Path, num_bytes: int, warn: Callable[[str], None]):
+        self._path, self._warn = path, warn
+        with self._errors_named():
+            self._file = open(path, "ab+", buffering=0)  # noqa: SIM115 - `close` closes it
             self._file.seek(0)
-            content = self._file.read(num_bytes)
-            whole = content[: content.rfind(b"\n") + 1]  # a torn line has no end
-            self._file.truncate(len(whole))
-        except OSError as error:
-            raise RunError(f"{path} cannot be written: {reason_of(error)}") from error
-        self._digest = hashlib.sha256(whole)
-        warn_of_damage(path, content, num_bytes, checksum, warn)
+            complete = self._file.read(num_bytes).rfind(b"\n") + 1
+            self._file.truncate(complete)
+        if complete < num_bytes:
+            lost = num_bytes - complete
+            warn(f"{path} has lost {lost} of {num_bytes} bytes; the rest is kept")
 
-    def __enter__(self) -> MetricsFile:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
         self._file.close()
 
     def append(self, line: Mapping[str, float | int | None]) -> None:
         """Add one line; a value that is not finite is stored as null."""
         text = json.dumps({name: finite_or_none(value) for name, value in line.items()})
         content = text.encode() + b"\n"
-        try:
-            self._digest.update(content)
+        with self._errors_named():
             while content:
                 content = content[self._file.write(content) :]
-        except OSError as error:
-            raise RunError(f"{self._path} cannot be written: {reason_of(error)}") from error
 
-    def sync(self) -> tuple[int, str]:
-        """Flush all lines to disk; their number of bytes and their checksum."""
-        try:
+    def sync(self) -> int:
+        """Flush all lines to disk and count their bytes; a file that was deleted is restored."""
+        with self._errors_named():
             os.fsync(self._file.fileno())
-            return self._file.seek(0, os.SEEK_END), self._digest.hexdigest()
+            size = self._file.seek(0, os.SEEK_END)
+            current = os.fstat(self._file.fileno())
+            if not (self._path.exists() and os.path.samestat(current, self._path.stat())):
+                self._file.seek(0)
+                write_atomically(self._path, self._file.read())
+                self._file.close()
+                self._file = open(self._path, "ab+", buffering=0)  # noqa: SIM115
+                self._warn(f"{self._path} was deleted or replaced during training and is restored")
+        return size
+
+    @contextmanager
+    def _errors_named(self) -> Iterator[None]:
+        try:
+            yield
         except OSError as error:
             raise RunError(f"{self._path} cannot be written: {reason_of(error)}") from error
 
 
-def parse_lines(content: bytes) -> tuple[list[dict[str, Any]], list[int]]:
-    """The lines of a metrics file, and the numbers of those that are damaged.
+def parse_lines(path: Path, content: bytes, warn: Callable[[str], None]) -> list[dict[str, Any]]:
+    """The lines of a metrics file without corrupt ones, which cost a warning, and a torn last one.
 
-    >>> parse_lines(b'{"iteration": 1}\\n{"itexation": 2}\\n{"iteration": 3}\\n{"iter')
-    ([{'iteration': 1}, {'iteration': 3}], [2])
+    >>> parse_lines(Path("m"), b'{"iteration": 1}\\n{"itera\\n{"iteration": 3}\\n{"iter', print)
+    m: line 2 is corrupt and left out
+    [{'iteration': 1}, {'iteration': 3}]
     """
-    lines, damaged = [], []
-    for number, text in enumerate(content.split(b"\n")[:-1], 1):  # a torn last one is left out
-        line = _parse_line(text)
-        if line is None:
-            damaged.append(number)
-        else:
-            lines.append(line)
-    return lines, damaged
-
-
-def _parse_line(text: bytes) -> dict[str, Any] | None:
-    try:
-        line = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(line, dict) or type(line.get("iteration")) is not int:
-        return None
-    values = line.values()
-    return line if all(type(v) in (int, float, type(None)) for v in values) else None
-
-
-def warn_of_damage(
-    path: Path,
-    content: bytes,
-    num_bytes: int,
-    checksum: str | None,
-    warn: Callable[[str], None],
-) -> None:
-    """Say what of a metrics file is lost or damaged, if anything; no checksum, no check."""
-    whole = content[: content.rfind(b"\n") + 1]
-    damaged = parse_lines(whole)[1]
-    if len(whole) < num_bytes:
-        warn(f"{path} has lost {num_bytes - len(whole)} of {num_bytes} bytes; the rest is kept")
-    elif not damaged and checksum not in (None, hashlib.sha256(content[:num_bytes]).hexdigest()):
-        warn(f"{path} is damaged: its checksum does not match, some value was changed")
-    if damaged:
-        shown = ", ".join(map(str, damaged[:MAX_SHOWN]))
-        more = f" and {len(damaged) - MAX_SHOWN} more" if len(damaged) > MAX_SHOWN else ""
-        warn(f"{path} is damaged in line {shown}{more}; the rest is kept")
+    lines = []
+    for number, text in enumerate(content.split(b"\n")[:-1], 1):
+        try:
+            line = json.loads(text)
+            lines.append({"iteration": line["iteration"], **line})
+        except (ValueError, KeyError, TypeError):
+            warn(f"{path}: line {number} is corrupt and left out")
+    return lines
 
 
 def mean_entropy(weights: Float[np.ndarray, "*steps slots"]) -> float:

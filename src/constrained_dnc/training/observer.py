@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 logger = logging.getLogger("constrained_dnc")
@@ -21,7 +22,7 @@ class Snapshot:
 
 
 class Observer:
-    """Told about a training; subclass it to show more."""
+    """Follows a training; subclass it to show or record more."""
 
     def say(self, sentence: str) -> None:
         """Something worth knowing."""
@@ -30,6 +31,9 @@ class Observer:
     def warn(self, sentence: str) -> None:
         """Something that should not be overlooked."""
         logger.warning(sentence)
+
+    def log(self, iteration: int, values: Mapping[str, float | int | None]) -> None:
+        """Called with every line that goes to metrics.jsonl."""
 
     def progress(self, snapshot: Snapshot) -> None:
         """Called after every iteration."""

@@ -1,56 +1,27 @@
-"""From a config and a folder to a run that can be trained: a new one, or one that was stopped."""
+"""Whether a folder can be trained in, and whether what it holds can be resumed."""
 
 from __future__ import annotations
 
+import dataclasses
 import os
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
-
-import equinox as eqx
-import optax
 
 from constrained_dnc.choices import BackendChoice
-from constrained_dnc.config import Config, TrainingConfig, differences, with_min_iterations
-from constrained_dnc.cores import available_cores
+from constrained_dnc.config import Config, differences
 from constrained_dnc.errors import RunError, SettingError
-from constrained_dnc.files import make_folder, read_json, reason_of
-from constrained_dnc.model.backend import AbstractBackend
+from constrained_dnc.files import locked, make_folder, read_json, reason_of
+from constrained_dnc.model.backend import AbstractBackend, FusedBackend, PureBackend
 from constrained_dnc.model.dnc import DNC
-from constrained_dnc.tasks.registry import get_task
-from constrained_dnc.tasks.task import AbstractTask
-from constrained_dnc.training.checkpoint import Checkpoints, Progress
-from constrained_dnc.training.disk import CONFIG, LOCK, STATUS
-from constrained_dnc.training.guard import MAX_SKIPPED_IN_A_ROW
+from constrained_dnc.training.disk import CONFIG, LOCK, SELECTED, STATUS
 from constrained_dnc.training.observer import Observer
-from constrained_dnc.training.room import check_memory_for_batches
 from constrained_dnc.training.run import (
     Run,
     backend_for,
     changed_sources,
     environment,
-    initial_model,
-    open_run,
     read_status,
     replace_config,
-    write_config,
 )
-from constrained_dnc.training.selection import new_selections
-
-
-@dataclass(frozen=True)
-class Opened:
-    """A run in its folder, as far as it has come, and what trains it."""
-
-    config: Config
-    folder: Path
-    task: AbstractTask
-    rest: Any  # of the model: what is not a parameter
-    backend: AbstractBackend
-    optimiser: optax.GradientTransformation
-    checkpoints: Checkpoints
-    progress: Progress
-    seconds_before: float  # spent by earlier processes
 
 
 def prepare_folder(folder: Path) -> None:
@@ -68,80 +39,86 @@ def prepare_folder(folder: Path) -> None:
         )
 
 
-def open_training(
-    config: Config,
-    folder: Path,
-    backend: BackendChoice | AbstractBackend,
-    threads: int | None,
-    observer: Observer,
-) -> Opened:
-    """Begin a run, or resume the one in the folder, whose lock is held; say which."""
-    stored = open_run(folder) if (folder / CONFIG).exists() else None
-    if stored is not None:
-        _refuse_changes(stored, config, backend, threads)
-    check_memory_for_batches(config, get_task(config.task))
-    model = initial_model(config)
-    parameters, rest = eqx.partition(model, eqx.is_inexact_array)
-    if threads is None:
-        threads = stored.threads if stored else available_cores()
-    backend = _choose(backend, stored, config, model, threads)
-    optimiser = make_optimiser(config.training)
-    checkpoints = Checkpoints(folder, config, backend.name, threads)
-    selections = new_selections(config.training.window)
-    fresh = Progress(parameters, optimiser.init(parameters), selections)
-    found = checkpoints.load(fresh, observer.warn)
-    progress = found or fresh
-    seconds_before = _seconds_before(folder, config.run_id, observer)
-    if stored is None:
-        write_config(folder, config, backend.name, threads)
-    else:
-        _warn_of_changes(stored, observer)
-        config = _lengthen(stored, config, progress, observer)
-    observer.say(f"backend {backend.name}: {backend.reason}")
-    where = f"resuming after iteration {found.iteration}" if found else "a new run"
-    observer.say(f"run {folder}: {where}")
-    return Opened(
-        config,
-        folder,
-        get_task(config.task),
-        rest,
-        backend,
-        optimiser,
-        checkpoints,
-        progress,
-        seconds_before,
-    )
+def move_aside(folder: Path, observer: Observer) -> None:
+    """Give the folder of a run that nobody trains another name: nothing trained is deleted."""
+    if not (folder / CONFIG).exists():
+        return
+    with locked(folder / LOCK):
+        aside = _free_name(folder)
+        try:
+            folder.resolve().rename(aside)
+        except OSError as error:
+            raise RunError(f"{folder} cannot be moved: {reason_of(error)}") from error
+    observer.say(f"{folder} held a run, which is now in {aside}")
 
 
-def make_optimiser(config: TrainingConfig) -> optax.GradientTransformation:
-    """Adam after clipping by the global norm."""
-    return optax.chain(
-        optax.clip_by_global_norm(config.clip_norm),
-        optax.adam(config.learning_rate, b1=config.beta_1, b2=config.beta_2, eps=config.epsilon),
-    )
+def _free_name(folder: Path) -> Path:
+    path, number = folder.resolve(), 1
+    while (aside := path.with_name(f"{path.name}.old-{number}")).exists():
+        number += 1
+    return aside
 
 
-def end_of(
-    progress: Progress, iterations: int
-) -> tuple[Literal["diverged", "finished"], str] | None:
-    """How and why a training has ended, if it has."""
-    if progress.skipped_in_a_row >= MAX_SKIPPED_IN_A_ROW:
-        return "diverged", f"{MAX_SKIPPED_IN_A_ROW} updates in a row were not finite"
-    if progress.iteration >= iterations:
-        skipped = progress.skipped_updates
-        told = f", but {skipped} of {progress.iteration} updates were skipped" if skipped else ""
-        return "finished", f"all iterations are done{told}"
-    return None
+def refuse_overwriting(folder: Path) -> None:
+    """A trained model without a checkpoint cannot be resumed, and is not to be replaced."""
+    try:
+        status = read_status(folder)
+        is_trained = status.iteration > 0 and status.state != "failed"
+    except RunError:
+        is_trained = False
+    if is_trained or any((folder / name).exists() for name in SELECTED.values()):
+        raise RunError(
+            f"{folder} holds a trained model but no checkpoint to resume from; train in another "
+            f"folder, or start over with --restart (restart=True), which moves it to "
+            f"{_free_name(folder).name}"
+        )
 
 
-def _choose(
+def refuse_changes(
+    stored: Run, config: Config, backend: BackendChoice | AbstractBackend, threads: int | None
+) -> None:
+    """A run resumes with all that its parameters depend on as it was, or not at all.
+
+    It may become longer: that is the run it would have been with as many iterations at once.
+    """
+    folder = stored.folder
+    present, wanted = stored.config.identity, config.identity
+    if config.training.iterations < stored.config.training.iterations:
+        present["training.iterations"] = stored.config.training.iterations
+        wanted["training.iterations"] = config.training.iterations
+    if different := differences(present, wanted):
+        raise SettingError(f"{folder} holds a run with another config: {different}")
+    name = backend if isinstance(backend, str) else backend.name
+    if class_name(backend) != stored.backend_class:
+        began = stored.backend_class or stored.backend
+        raise SettingError(f"{folder} began with the backend {began}, and resumes only with it")
+    if name not in ("auto", stored.backend):
+        raise SettingError("backend", name, f"{stored.backend}, with which {folder} began")
+    if threads not in (None, stored.threads):
+        raise SettingError("threads", threads, f"{stored.threads}, with which {folder} began")
+    if changed := changed_sources(stored):
+        raise RunError(
+            f"{changed[0]} changed since {folder} began, so that its parameters would not be "
+            "those of one program; restore the file, train in another folder, or use --restart "
+            "(restart=True)"
+        )
+
+
+def class_name(backend: BackendChoice | AbstractBackend) -> str | None:
+    """The qualified name of a user-defined backend's class; None for a built-in backend."""
+    if isinstance(backend, str) or type(backend) in (FusedBackend, PureBackend):
+        return None
+    return f"{type(backend).__module__}.{type(backend).__qualname__}"
+
+
+def choose_training_backend(
     backend: BackendChoice | AbstractBackend,
     stored: Run | None,
     config: Config,
     model: DNC,
     threads: int,
 ) -> AbstractBackend:
-    """The backend that is asked for, or that the run began with."""
+    """The backend that is passed or named, or that the run began with."""
     if not isinstance(backend, str):
         return backend
     if stored is None:
@@ -151,50 +128,28 @@ def _choose(
     return chosen
 
 
-def _lengthen(stored: Run, config: Config, progress: Progress, observer: Observer) -> Config:
-    """Take over a larger number of iterations, unless the run has come to another end."""
-    if end_of(progress, config.training.iterations) is not None:
-        return stored.config
+def update_config(stored: Run, config: Config, observer: Observer, *, has_ended: bool) -> Config:
+    """Store settings that may change on resume; a run that has ended does not become longer."""
+    before, now = (each.training.iterations for each in (stored.config, config))
+    if has_ended:
+        training = dataclasses.replace(config.training, iterations=before)
+        config = dataclasses.replace(config, training=training)
+    elif now > before:
+        observer.say(f"longer than before: {before} iterations, now {now}")
     if config != stored.config:
         replace_config(stored.folder, config)
-        before, now = (each.training.iterations for each in (stored.config, config))
-        observer.say(f"longer than before: {before} iterations, now {now}")
     return config
 
 
-def _refuse_changes(
-    stored: Run, config: Config, backend: BackendChoice | AbstractBackend, threads: int | None
-) -> None:
-    """A run resumes as it began or not at all: anything else could not be repeated.
-
-    It may become longer: that is the run it would have been with as many iterations at once.
-    """
-    fields = differences(with_min_iterations(stored.config, config.training.iterations), config)
-    if fields:
-        raise SettingError(
-            "run_dir",
-            str(stored.folder),
-            f"a folder of its own for every config; there and here are different: "
-            f"{', '.join(fields)}",
-        )
-    name = backend if isinstance(backend, str) else backend.name
-    if name not in ("auto", stored.backend):
-        raise SettingError("backend", name, f"{stored.backend}, with which {stored.folder} began")
-    if threads not in (None, stored.threads):
-        raise SettingError(
-            "threads", threads, f"{stored.threads}, with which {stored.folder} began"
-        )
-
-
-def _warn_of_changes(run: Run, observer: Observer) -> None:
-    for sentence in changed_sources(run):
-        observer.warn(sentence)
+def warn_of_environment(run: Run, observer: Observer) -> None:
+    """Warn of libraries and machines that are not those with which the run began."""
     stored = read_json(run.folder / CONFIG)
     for kind, now in environment().items():
+        then = stored.get(kind, {})
         changed = [
-            f"{name} ({stored.get(kind, {}).get(name)}, now {value})"
+            f"{name} ({then.get(name)}, now {value})"
             for name, value in now.items()
-            if stored.get(kind, {}).get(name) != value
+            if then.get(name) != value
         ]
         if changed:
             observer.warn(
@@ -202,12 +157,12 @@ def _warn_of_changes(run: Run, observer: Observer) -> None:
             )
 
 
-def _seconds_before(folder: Path, run_id: str, observer: Observer) -> float:
+def seconds_before(folder: Path, observer: Observer) -> float:
     """The time spent so far; everything else in the status comes from the checkpoint."""
     if not (folder / STATUS).exists():
         return 0.0
     try:
-        return read_status(folder, run_id).seconds
-    except RunError as error:
+        return float(read_status(folder).seconds)
+    except (RunError, TypeError, ValueError) as error:
         observer.warn(f"{error}; it is written again, and the time spent so far is lost")
         return 0.0

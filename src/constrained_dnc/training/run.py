@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import platform
-from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
@@ -18,24 +16,14 @@ import jax
 from constrained_dnc import zoo
 from constrained_dnc.choices import PAPER_RULE, RULES, SelectionRule
 from constrained_dnc.config import Config, as_dict
-from constrained_dnc.cores import MAX_THREADS
-from constrained_dnc.errors import (
-    RunError,
-    SettingError,
-    one_of,
-    require_integer,
-    require_path,
-)
+from constrained_dnc.errors import RunError, SettingError, one_of
 from constrained_dnc.files import (
-    Fields,
     Tensors,
-    checksum_of,
-    is_count,
+    corruption_named,
     is_locked,
     read_file,
     read_json,
     read_tensors,
-    require_fields,
     write_json,
     write_tensors,
 )
@@ -47,11 +35,9 @@ from constrained_dnc.model.leaves import fill_leaves, name_leaves
 from constrained_dnc.plugins import fingerprints
 from constrained_dnc.tasks.registry import get_task
 from constrained_dnc.tasks.task import AbstractTask
-from constrained_dnc.training.checkpoint import different_fields, newest_values
 from constrained_dnc.training.disk import CONFIG, LOCK, METRICS, SELECTED, STATUS
-from constrained_dnc.training.metrics import parse_lines, warn_of_damage
+from constrained_dnc.training.metrics import parse_lines
 from constrained_dnc.training.observer import logger
-from constrained_dnc.training.room import check_memory_for_parameters
 
 PACKAGES = ("constrained-dnc", "jax", "jaxlib", "equinox", "optax", "numpy", "scipy")
 
@@ -93,57 +79,29 @@ class Run:
     config: Config
     backend: str
     threads: int
+    backend_class: str | None = None
+    """Where a user-defined backend is defined."""
 
-    @property
+    @cached_property
     def task(self) -> AbstractTask:
         return get_task(self.config.task)
 
     @property
     def status(self) -> Status:
         """The last status on disk; a run whose process is gone is `interrupted`."""
-        status = read_status(self.folder, self.config.run_id)
+        status = read_status(self.folder)
         if status.state == "training" and not is_locked(self.folder / LOCK):
-            status = read_status(self.folder, self.config.run_id)  # it may have just ended
-        if status.state == "training" and not is_locked(self.folder / LOCK):
-            return dataclasses.replace(status, state="interrupted", reason="the process is gone")
+            status = read_status(self.folder)  # it may have just ended
+            if status.state == "training":
+                reason = "the process is gone"
+                return dataclasses.replace(status, state="interrupted", reason=reason)
         return status
-
-    def checked_status(self) -> Status:
-        """The status, with the counts of the checkpoint: that one has a checksum."""
-        status, about = self.status, self._newest_values()
-        if about is None:
-            if not self.is_pretrained:
-                logger.warning("%s has no checkpoint: its status cannot be checked", self.folder)
-            return status
-        iteration, skipped = about["iteration"], about["skipped_updates"]
-        if status.state == "failed":  # it may have come further than its checkpoint
-            return status
-        if status.state in (*ENDED, "stopped") and status.iteration != iteration:
-            raise RunError(
-                f"{self.folder / STATUS} is of iteration {status.iteration}, the newest whole "
-                f"checkpoint of iteration {iteration}; `cdnc train` with the same settings "
-                "repairs it"
-            )
-        return dataclasses.replace(status, iteration=iteration, skipped_updates=skipped)
-
-    def _newest_values(self) -> dict[str, Any] | None:
-        """What the newest checkpoint says, which is this run's; None when there is none at all."""
-        about = newest_values(self.folder)
-        computed_by = {"backend": self.backend, "threads": self.threads}
-        if about and (fields := different_fields(self.config, computed_by, about)):
-            problem = f"the newest checkpoint of {self.folder} belongs to another config"
-            raise RunError(f"{problem}; different: {', '.join(fields)}")
-        return about
 
     @property
     def metrics(self) -> list[dict[str, Any]]:
-        """The lines of metrics.jsonl; damaged ones and a torn last one are left out."""
+        """The lines of metrics.jsonl; corrupt ones cost a warning and are left out."""
         path = self.folder / METRICS
-        about = self._newest_values() or {}
-        content = read_file(path)
-        covered, checksum = about.get("metrics_bytes", 0), about.get("metrics_checksum")
-        warn_of_damage(path, content, covered, checksum, logger.warning)
-        return parse_lines(content)[0]
+        return parse_lines(path, read_file(path), logger.warning)
 
     @property
     def model(self) -> DNC:
@@ -151,9 +109,15 @@ class Run:
         return self.selected().model
 
     @property
+    def rules(self) -> list[SelectionRule]:
+        """The selection rules whose parameters are in the folder."""
+        return [rule for rule in RULES if (self.folder / SELECTED[rule]).exists()]
+
+    @property
     def default_rule(self) -> SelectionRule:
-        """The paper's rule; for a pretrained model, the one that all of them come with."""
-        return zoo.RULE if self.is_pretrained else PAPER_RULE
+        """`score` if it has selected anything, else the paper's rule, else whichever has."""
+        rules: list[SelectionRule] = ["score", PAPER_RULE, *self.rules]
+        return next((rule for rule in rules if rule in self.rules), PAPER_RULE)
 
     @property
     def is_pretrained(self) -> bool:
@@ -169,98 +133,44 @@ class Run:
 
     def selected(self, rule: SelectionRule | None = None) -> Selected:
         """The parameters that a rule selected; training/selection.py says how."""
-        path, tensors, about = self.read_selected(rule)
-        try:
-            model = load_model(self.config, tensors, "parameters")
-        except RunError as error:
-            raise RunError(f"{path} has the parameters of another model: {error}") from error
-        return Selected(model, about["iteration"], about["running_mean"], about["selection"])
+        path, tensors, metadata = self.read_selected(rule)
+        model = load_model(self.config, tensors, path)
+        return Selected(
+            model, metadata["iteration"], metadata["running_mean"], metadata["selection"]
+        )
 
     def read_selected(
         self, rule: SelectionRule | None = None
     ) -> tuple[Path, Tensors, dict[str, Any]]:
-        """The file of selected parameters, which is this run's and that rule's, and its content."""
+        """The file of the parameters that a rule selected, its tensors and its metadata."""
         rule = self.default_rule if rule is None else rule
         if rule not in RULES:
             raise SettingError("selection", rule, one_of(RULES))
         path = self.folder / SELECTED[rule]
-        if self.is_pretrained and not path.exists():
-            there = [name for name in RULES if (self.folder / SELECTED[name]).exists()]
-            accepted = f"{' or '.join(there)}: no others come with this pretrained model"
-            raise SettingError("selection", rule, accepted)
-        if not path.exists():
+        if not self.rules:
             raise RunError(f"{self.folder} has no selected parameters yet")
-        tensors, about = read_tensors(path)
-        require_fields(path, about, _ABOUT_SELECTED)
-        if about["selection"] != rule:
-            selection = about["selection"]
-            raise RunError(f"{path} has the parameters of another rule: {selection!r}")
-        require_own(path, about, self.config.run_id)
-        return path, tensors, about
+        if not path.exists():
+            available = ", ".join(self.rules)
+            sentence = f"{self.folder} has no parameters selected by {rule!r}"
+            raise SettingError(f"{sentence}; available: {available}")
+        tensors, metadata = read_tensors(path)
+        if metadata.get("selection") != rule:
+            raise RunError(f"{path} does not hold parameters selected by {rule!r}")
+        return path, tensors, metadata
 
 
-def require_own(path: Path, about: Mapping[str, Any], run_id: str) -> None:
-    """Refuse a file that says that it is another run's; earlier versions do not say."""
-    if about.get("run_id", run_id) != run_id:
-        raise RunError(f"{path} is of another run: {about['run_id']!r:.60}, not {run_id}")
-
-
-def read_status(folder: Path, run_id: str | None = None) -> Status:
-    """The status as it was written; a key, type or value that does not fit is refused.
-
-    With a run id, so is the status of another run.
-    """
+def read_status(folder: Path) -> Status:
+    """The status as it was written."""
     path = folder / STATUS
     values = read_json(path)
-    if run_id is not None:
-        require_own(path, values, run_id)
-    values.pop("run_id", None)
-    unknown = {name: _never for name in values if name not in _FITS}
-    require_fields(path, values, {**unknown, **_FITS})
-    return Status(**values)
-
-
-def _never(value: Any) -> bool:
-    return False
-
-
-def _is_finite(value: Any) -> bool:
-    return type(value) is float and math.isfinite(value)
-
-
-def _by_rule(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    def all_fit(value: Any) -> bool:
-        if not isinstance(value, dict) or not value.keys() <= set(RULES):
-            return False
-        return all(entry is None or fits(entry) for entry in value.values())
-
-    return all_fit
-
-
-_FITS: Fields = {  # which values a field of a status can have
-    "state": lambda value: value in get_args(State),
-    "reason": lambda value: isinstance(value, str),
-    "iteration": is_count,
-    "iterations": is_count,
-    "skipped_updates": is_count,
-    "best_iteration": _by_rule(is_count),
-    "running_mean": _by_rule(_is_finite),
-    "seconds": _is_finite,
-    "updated": lambda value: isinstance(value, str),
-}
-
-
-_ABOUT_SELECTED: Fields = {
-    "iteration": is_count,
-    "running_mean": lambda value: value is None or _is_finite(value),
-    "selection": lambda value: isinstance(value, str),
-}
+    with corruption_named(path):
+        return Status(**{field.name: values[field.name] for field in dataclasses.fields(Status)})
 
 
 def load_run(folder: str | Path, *, trust_code: bool = False) -> Run:
     """Open a run directory, or a pretrained model by its name, zoo:TASK/APPROACH.
 
-    A run with a task or controller of your own names a file that would be executed: that needs
+    A run with a user-defined task or controller names a file that would be executed: that needs
     `trust_code`.
     """
     run = open_run(folder)
@@ -269,64 +179,31 @@ def load_run(folder: str | Path, *, trust_code: bool = False) -> Run:
             f"{run.folder / CONFIG} names code, {' and '.join(run.config.user_code)}: it is run "
             "only if you trust it and say so, with --trust-code or load_run(..., trust_code=True)"
         )
-    for sentence in changed_sources(run):
-        logger.warning(sentence)
+    for path in changed_sources(run):
+        logger.warning(f"{path} changed since {run.folder} began: scores may not mean the same")
     return run
 
 
 def open_run(folder: str | Path) -> Run:
-    """The same for callers who were given the run's config, and so may run the code it names."""
-    require_path("run", folder)
+    """Open a run directory for a caller who may run the code that its config names."""
     folder = zoo.find(folder).folder if zoo.is_name(folder) else Path(folder)
-    try:
-        is_run = (folder / CONFIG).is_file()
-    except OSError:  # too long for a name
-        is_run = False
-    if not is_run:
-        raise SettingError("run", str(folder), f"a run directory, with a {CONFIG}")
     path = folder / CONFIG
+    if not path.is_file():
+        raise SettingError("run", str(folder), f"a run directory, with a {CONFIG}")
     stored = read_json(path)
-    try:
-        run = Run(folder, Config.from_dict(stored["config"]), stored["backend"], stored["threads"])
-        require_integer("threads", run.threads, 1, MAX_THREADS)
-    except KeyError as error:
-        raise RunError(f"{path} cannot be read: {error} is missing") from error
-    except (SettingError, RecursionError) as error:
-        raise RunError(f"{path} cannot be read: {error}") from error
-    known = {"versions", "platform", "sources"} & stored.keys()
-    require_fields(path, stored, dict.fromkeys(known, _is_mapping))
-    _refuse_changed_config(run, stored)
-    return run
-
-
-def _is_mapping(value: Any) -> bool:
-    return isinstance(value, dict)
+    with corruption_named(path):
+        config = Config.from_dict(stored["config"])
+        backend, threads = str(stored["backend"]), int(stored["threads"])
+    return Run(folder, config, backend, threads, stored.get("backend_class"))
 
 
 def changed_sources(run: Run) -> list[str]:
-    """One sentence for every file of your own that is not what it was when the run began."""
+    """The user-defined files and modules that are not what they were when the run began."""
     if not run.config.user_code:
         return []
     then = read_json(run.folder / CONFIG).get("sources", {})
     now = fingerprints("run", run.config.user_code)
-    changed = [path for path, digest in now.items() if then.get(path, digest) != digest]
-    return [
-        f"{path} changed since {run.folder} began: scores may not mean the same" for path in changed
-    ]
-
-
-def _refuse_changed_config(run: Run, stored: dict[str, Any]) -> None:
-    """A run is what it was when it began; a checkpoint knows in which field it no longer is."""
-    checksum = stored.get("checksum", checksum_of(stored))  # absent in files of earlier versions
-    if stored.get("run_id") == run.config.run_id and checksum == checksum_of(stored):
-        return
-    reason = "its checksum does not match"
-    with suppress(RunError):
-        about = newest_values(run.folder) or {"config": as_dict(run.config)}
-        computed_by = {"backend": run.backend, "threads": run.threads}
-        if fields := different_fields(run.config, computed_by, about):
-            reason = f"{', '.join(fields)} (there and in the checkpoint)"
-    raise RunError(f"{run.folder / CONFIG} was changed after the run began: {reason}")
+    return [path for path, digest in now.items() if then.get(path, digest) != digest]
 
 
 def load_pretrained(
@@ -344,7 +221,6 @@ def load_pretrained(
 def initial_model(config: Config) -> DNC:
     """The model before training, in single precision whatever JAX's default is."""
     task = get_task(config.task)
-    check_memory_for_parameters(config, task)
     with jax.enable_x64(False):
         return build_dnc(config.approach, task, config.model, key=jax.random.key(config.seed))
 
@@ -356,31 +232,36 @@ def backend_for(
     return choose_backend(choice, model, get_task(config.task).loss, threads=threads)
 
 
-def load_model(config: Config, tensors: Any, prefix: str) -> DNC:
-    """The model of a config with stored parameters."""
-    parameters, rest = eqx.partition(initial_model(config), eqx.is_inexact_array)
-    return eqx.combine(fill_leaves(parameters, tensors, prefix), rest)
+def load_model(config: Config, tensors: Tensors, path: Path) -> DNC:
+    """The model of a config with the parameters of a file."""
+    parameters, static = eqx.partition(initial_model(config), eqx.is_inexact_array)
+    try:
+        return eqx.combine(fill_leaves(parameters, tensors, "parameters"), static)
+    except RunError as error:
+        raise RunError(f"{path} holds the parameters of another model: {error}") from error
 
 
-def write_config(folder: Path, config: Config, backend: str, threads: int) -> None:
+def write_config(
+    folder: Path, config: Config, backend: str, threads: int, backend_class: str | None = None
+) -> None:
     """Say what the run is made from: no times, so that equal runs have equal files."""
-    stored = {
+    stored: dict[str, Any] = {
         "run_id": config.run_id,
         "config": as_dict(config),
         "backend": backend,
         "threads": threads,
         **environment(),
     }
+    if backend_class is not None:
+        stored["backend_class"] = backend_class
     if config.user_code:
         stored["sources"] = fingerprints("task", config.user_code)
-    write_json(folder / CONFIG, {**stored, "checksum": checksum_of(stored)})
+    write_json(folder / CONFIG, stored)
 
 
 def replace_config(folder: Path, config: Config) -> None:
-    """Change what the run is made from, but not the environment in which it began."""
-    changed = {"run_id": config.run_id, "config": as_dict(config)}
-    stored = read_json(folder / CONFIG) | changed
-    write_json(folder / CONFIG, {**stored, "checksum": checksum_of(stored)})
+    """Change the stored config, but not the environment in which the run began."""
+    write_json(folder / CONFIG, read_json(folder / CONFIG) | {"config": as_dict(config)})
 
 
 def environment() -> dict[str, Any]:
@@ -407,13 +288,8 @@ def _version(package: str) -> str | None:
 
 
 def write_selected(
-    folder: Path,
-    run_id: str,
-    rule: SelectionRule,
-    parameters: Any,
-    iteration: int | None,
-    mean: float | None,
+    folder: Path, rule: SelectionRule, parameters: Any, iteration: int | None, mean: float | None
 ) -> None:
     """Store selected parameters, readable during training."""
-    about = {"run_id": run_id, "iteration": iteration, "running_mean": mean, "selection": rule}
-    write_tensors(folder / SELECTED[rule], name_leaves(parameters, "parameters"), about)
+    metadata = {"iteration": iteration, "running_mean": mean, "selection": rule}
+    write_tensors(folder / SELECTED[rule], name_leaves(parameters, "parameters"), metadata)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections import deque
+from dataclasses import dataclass
 from typing import Any
 
 from constrained_dnc.choices import SelectionRule
@@ -68,24 +69,20 @@ class Selection:
             "best_mean": finite_or_none(self.best_mean),
         }
 
-    @staticmethod
-    def from_values(values: dict[str, Any], window: int) -> Selection:
-        """The selection that `to_values` described."""
-        selection = Selection(window)
-        selection._values.extend(math.inf if value is None else value for value in values["values"])
-        selection._counts_full_windows = values["counts_full_windows"]
-        selection.best_iteration = values["best_iteration"]
-        best = values["best_mean"]
-        selection.best_mean = math.inf if best is None else best
-        return selection
+    def restore(self, values: dict[str, Any]) -> None:
+        """Go on from where `to_values` described it."""
+        self._values.extend(math.inf if value is None else value for value in values["values"])
+        self._counts_full_windows = values["counts_full_windows"]
+        self.best_iteration = values["best_iteration"]
+        self.best_mean = math.inf if values["best_mean"] is None else values["best_mean"]
 
 
 class SpikeFilteredSelection:
     """Follows the running mean of a score over the last `window` calm measurements.
 
-    A measurement is calm if the loss on seen lengths that comes with it is at most `SPIKE_FACTOR`
-    times the median of the last `window` such losses. In a spike the score at the unseen length
-    says little about the parameters, and parameters from a spike are never wanted.
+    A measurement is calm if the loss on training lengths that comes with it is at most
+    `SPIKE_FACTOR` times the median of the last `window` such losses. In a spike the score at the
+    unseen length says little about the parameters, and parameters from a spike are never wanted.
 
     >>> selection = SpikeFilteredSelection(window=3)
     >>> measured = ((10, 0.5, 0.1), (20, 0.9, 0.1), (30, 1.0, 4.0), (40, 0.4, 0.1))
@@ -127,29 +124,27 @@ class SpikeFilteredSelection:
         """Everything, as JSON values."""
         return {"seen_losses": list(self._seen_losses), "errors": self._errors.to_values()}
 
-    @staticmethod
-    def from_values(values: dict[str, Any], window: int) -> SpikeFilteredSelection:
-        """The selection that `to_values` described."""
-        selection = SpikeFilteredSelection(window)
-        selection._seen_losses.extend(values["seen_losses"])
-        selection._errors = Selection.from_values(values["errors"], window)
-        return selection
+    def restore(self, values: dict[str, Any]) -> None:
+        """Go on from where `to_values` described it."""
+        self._seen_losses.extend(values["seen_losses"])
+        self._errors.restore(values["errors"])
 
 
-def new_selections(window: int) -> dict[SelectionRule, Selection | SpikeFilteredSelection]:
+@dataclass
+class RuleProgress:
+    """What one rule has selected so far."""
+
+    selection: Selection | SpikeFilteredSelection
+    parameters: Any = None
+    """Of the best iteration; None before the first measurement."""
+    stored_iteration: int | None = None
+    """Of the parameters in the run directory, as far as this process has written them."""
+
+
+def new_rules(window: int) -> dict[SelectionRule, RuleProgress]:
     """All rules before the first measurement."""
     return {
-        "unseen": Selection(window),
-        "seen": Selection(window),
-        "score": SpikeFilteredSelection(window),
-    }
-
-
-def stored_selections(
-    values: dict[str, dict[str, Any]], window: int
-) -> dict[SelectionRule, Selection | SpikeFilteredSelection]:
-    """All rules as `to_values` described them."""
-    return {
-        rule: type(fresh).from_values(values[rule], window)
-        for rule, fresh in new_selections(window).items()
+        "unseen": RuleProgress(Selection(window)),
+        "seen": RuleProgress(Selection(window)),
+        "score": RuleProgress(SpikeFilteredSelection(window)),
     }

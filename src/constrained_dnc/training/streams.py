@@ -19,22 +19,22 @@ ENTROPY_BATCH_SIZE = 8
 
 
 @dataclass(frozen=True)
-class Drawn:
-    """The data of one iteration."""
+class IterationBatches:
+    """The batches of one iteration."""
 
     iteration: int  # counts from 1
     batch: Batch
     unseen: Batch | None  # at iterations that measure
 
 
-def draw(task: AbstractTask, config: Config, iteration: int) -> Drawn:
-    """The data of an iteration."""
+def sample_iteration(task: AbstractTask, config: Config, iteration: int) -> IterationBatches:
+    """The training batch of an iteration and, if it measures, one of the unseen length."""
     training = config.training
     unseen = None
     if iteration % training.measure_every == 0:
         key = (config.seed, UNSEEN, iteration)
         unseen = task.sample(key, training.batch_size, training.unseen_length)
-    return Drawn(iteration, training_batch(task, config, iteration), unseen)
+    return IterationBatches(iteration, training_batch(task, config, iteration), unseen)
 
 
 def training_batch(task: AbstractTask, config: Config, iteration: int) -> Batch:
@@ -57,7 +57,7 @@ def entropy_batch(task: AbstractTask, config: Config, iteration: int) -> Batch:
 
 
 def evaluation_batch(task: AbstractTask, config: Config, length: int, index: int) -> Batch:
-    """One batch of one length, the same for every run with this evaluation seed."""
+    """One batch of one length; it depends on the evaluation seed only, not on the run."""
     evaluation = config.evaluation
     key = (evaluation.seed, EVALUATION, length, index)
     return task.sample(key, evaluation.batch_size, length)
