@@ -98,8 +98,13 @@ class DNC(eqx.Module):
 
     @property
     def changes_state(self) -> bool:
-        """Whether a constraint changes the cell state, perhaps at random."""
+        """Whether a constraint changes the cell state."""
         return any(constraint.changes_state for constraint in self.constraints)
+
+    @property
+    def uses_key(self) -> bool:
+        """Whether a constraint may be random in training."""
+        return any(constraint.uses_key for constraint in self.constraints)
 
     def with_memory_size(self, size: int | Growing) -> DNC:
         """This model with another number of memory slots, or with a memory that grows."""

@@ -161,7 +161,7 @@ class _Training:
         """One iteration: the update, then what is measured."""
         progress = self.progress
         model = eqx.combine(progress.parameters, self.rest)
-        key = constraint_key(self.config, drawn.iteration) if model.changes_state else None
+        key = constraint_key(self.config, drawn.iteration) if model.uses_key else None
         loss, parts, gradient = self.backend.value_and_grad(model, drawn.batch, key)
         *updated, norm, is_finite = self.update(
             progress.parameters, progress.optimiser, gradient, loss
