@@ -217,7 +217,7 @@ class DNC(eqx.Module):
             cell = uncompressed = self.controller.cell_state(state)
             for index, constraint in enumerate(self.constraints):
                 own_key = None if key is None else jax.random.fold_in(key, index)
-                shares_tanh = isinstance(constraint, Compression) and cell is uncompressed
+                shares_tanh = type(constraint) is Compression and cell is uncompressed
                 if shares_tanh and step.squashed is not None:
                     cell = step.squashed  # one tanh for h and c, as in the paper
                 else:
