@@ -102,7 +102,7 @@ def test_gradients_agree_with_finite_differences(approach):
 
         def loss(both: tuple[DNC, jax.Array], frozen: jax.Array | None):
             if frozen is None:
-                unrolled = both[0].unroll(both[1], 5)
+                unrolled = both[0].unroll(both[1])
                 outputs, cells = unrolled.outputs, unrolled.cell_states
             else:
                 outputs, cells = unroll_with_frozen_usage(both[0], both[1], frozen)

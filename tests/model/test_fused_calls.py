@@ -182,7 +182,7 @@ def test_wrong_parameters_are_refused():
     with pytest.raises(SettingError, match="memory_size is 0"):
         kernel.forward(dnc.with_memory_size(0), inputs)
     with pytest.raises(SettingError, match=f"accepted: 1 to {MOST_SLOTS}$"):
-        kernel.forward(dnc, inputs, MOST_SLOTS + 1)
+        kernel.forward(dnc.with_memory_size(MOST_SLOTS + 1), inputs)
     with pytest.raises(SettingError, match="threads is 0"):
         fused.FusedUnroll(0)
     with pytest.raises(SettingError, match=r"simd is 'mmx'; accepted on this machine: .*baseline"):

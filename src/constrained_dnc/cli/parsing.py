@@ -18,7 +18,7 @@ import tyro
 
 from constrained_dnc.approaches import Part, parse_part
 from constrained_dnc.cli.telling import tell
-from constrained_dnc.errors import one_of, shortened
+from constrained_dnc.errors import RunError, SettingError, one_of, shortened
 from constrained_dnc.model.config import GROWING
 
 Asked = TypeVar("Asked")
@@ -135,7 +135,10 @@ def _part(
         return None
 
     def read(texts: list[str]) -> Part:
-        return parse_part(*texts)
+        try:
+            return parse_part(*texts)
+        except SettingError as error:  # the parser hides what a ValueError in a list says
+            raise RunError(str(error)) from error
 
     return tyro.constructors.PrimitiveConstructorSpec(
         nargs=1,

@@ -38,6 +38,11 @@ class AbstractConstraint(eqx.Module):
     def changes_state(self) -> bool:
         return type(self).carry is not AbstractConstraint.carry
 
+    @property
+    def uses_key(self) -> bool:
+        """Whether `carry` may be random."""
+        return self.changes_state
+
     def carry(self, cell: Float[Array, "cell"], key: Array | None) -> Float[Array, "cell"]:
         """The cell state that a sample carries to the next step.
 
@@ -58,6 +63,10 @@ class AbstractConstraint(eqx.Module):
 
 class Compression(AbstractConstraint):
     """The carried state is tanh of the cell state."""
+
+    @property
+    def uses_key(self) -> bool:
+        return False
 
     def carry(self, cell: Float[Array, "cell"], key: Array | None) -> Float[Array, "cell"]:
         return jnp.tanh(cell)
@@ -112,6 +121,10 @@ class Rounding(AbstractConstraint):
 
     def __check_init__(self) -> None:
         check_settings("rounding", vars(self))
+
+    @property
+    def uses_key(self) -> bool:
+        return False
 
     def carry(self, cell: Float[Array, "cell"], key: Array | None) -> Float[Array, "cell"]:
         steps = (self.levels - 1) / 2

@@ -98,8 +98,13 @@ class DNC(eqx.Module):
 
     @property
     def changes_state(self) -> bool:
-        """Whether a constraint changes the cell state, perhaps at random."""
+        """Whether a constraint changes the cell state."""
         return any(constraint.changes_state for constraint in self.constraints)
+
+    @property
+    def uses_key(self) -> bool:
+        """Whether a constraint may be random in training."""
+        return any(constraint.uses_key for constraint in self.constraints)
 
     def with_memory_size(self, size: int | Growing) -> DNC:
         """This model with another number of memory slots, or with a memory that grows."""
@@ -212,7 +217,7 @@ class DNC(eqx.Module):
             cell = uncompressed = self.controller.cell_state(state)
             for index, constraint in enumerate(self.constraints):
                 own_key = None if key is None else jax.random.fold_in(key, index)
-                shares_tanh = isinstance(constraint, Compression) and cell is uncompressed
+                shares_tanh = type(constraint) is Compression and cell is uncompressed
                 if shares_tanh and step.squashed is not None:
                     cell = step.squashed  # one tanh for h and c, as in the paper
                 else:

@@ -184,7 +184,7 @@ def _settings(dnc: DNC) -> _kernel.Settings:
         name,
         memory.word_size,
         memory.num_reads,
-        any(isinstance(constraint, Compression) for constraint in dnc.constraints),
+        any(type(constraint) is Compression for constraint in dnc.constraints),
         forget_bias,
         dnc.clip_value,
         memory.lookup is LOOKUPS["used-slots"],
