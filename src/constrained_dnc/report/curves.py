@@ -68,8 +68,8 @@ def curves_of(
     rows = rows[rows["batches"] > 0]
     curves = {}
     for (task, approach), group in rows.groupby(["task", "approach"], sort=False):
-        group = group.assign(score=group["score"].where(np.isfinite(group["score"]), 0.0))
-        table = group.pivot(index=["seed", "run_id"], columns="length", values="score")
+        finite = group.assign(score=group["score"].where(np.isfinite(group["score"]), 0.0))
+        table = finite.pivot(index=["seed", "run_id"], columns="length", values="score")
         curves[str(task), str(approach)] = Curves(
             str(task),
             str(approach),

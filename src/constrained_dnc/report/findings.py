@@ -97,7 +97,9 @@ class Findings:
 
     @property
     def _counts(self) -> dict[Key, int]:
-        found = Counter((run.task, run.approach) for run in self.study.runs.reset_index().itertuples())
+        found = Counter(
+            (run.task, run.approach) for run in self.study.runs.reset_index().itertuples()
+        )
         return {key: found[key] for key in self.study.requested}
 
     @property
@@ -108,7 +110,9 @@ class Findings:
     @property
     def found_iterations(self) -> tuple[int, int]:
         """The same for what runs were trained for, unless they diverged; else what was asked."""
-        runs = [run for run in self.study.runs.reset_index().itertuples() if run.status != "diverged"]
+        runs = [
+            run for run in self.study.runs.reset_index().itertuples() if run.status != "diverged"
+        ]
         return _ends(run.iterations for run in runs) if runs else self.asked_iterations
 
     def at(self, extended: bool) -> Evaluation:
