@@ -72,7 +72,7 @@ def test_runs_go_in_the_order_of_the_plan(plan, client, monkeypatch):
     monkeypatch.setattr(executors, "run_trial", succeed)
     diary = Diary()
     execute(plan, client, diary)
-    assert ORDER == [config.run_id for config in plan.configs]
+    assert [config.run_id for config in plan.configs] == ORDER
     assert sorted(config.run_id for config, _ in diary.ends) == sorted(ORDER)
 
 
