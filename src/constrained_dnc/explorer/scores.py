@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import mean
-from typing import Any
 
 from constrained_dnc import published, zoo
-from constrained_dnc.choices import PAPER_RULE, SelectionRule, extended
+from constrained_dnc.choices import PAPER_RULE, Memory, SelectionRule, extended
 from constrained_dnc.errors import RunError
-from constrained_dnc.evaluation.memories import memory_sizes, size_in
+from constrained_dnc.evaluation.scoring import EVALUATION_FILE
 from constrained_dnc.model.config import GROWING, MemorySize
-from constrained_dnc.storage import Fields, is_count, read_table, require_fields
-from constrained_dnc.study.disk import SCHEMA
-from constrained_dnc.training.disk import evaluation_files
+from constrained_dnc.results import read_results_file
 from constrained_dnc.training.observer import logger
 from constrained_dnc.training.run import Run
 
@@ -58,45 +54,39 @@ def pretrained_curves(
     """
     model = zoo.find(name)
     chosen = {**selected, rule: model.about["iteration"]}
+    memory_sizes: dict[Memory, MemorySize] = {
+        "trained": trained,
+        "extended": extended(trained),
+        "growing": GROWING,
+    }
     return tuple(
         Curve(each, in_slots(size), scores, chosen.get(each))
         for each in dict.fromkeys((rule, PAPER_RULE))
-        for memory, size in memory_sizes(trained).items()
+        for memory, size in memory_sizes.items()
         if (scores := dict(sorted(model.scores(memory, each).items())))
     )
 
 
 def stored_curves(run: Run) -> tuple[Curve, ...]:
-    """What `cdnc evaluate` stored of the parameters shown, a curve for each memory."""
-    found: dict[str, Curve] = {}
-    for path in evaluation_files(run.folder, run.default_rule):
-        for row in _rows(path, run.config.run_id, run.default_rule):
-            memory = in_slots(size_in(row))
-            curve = found.setdefault(memory, Curve(row["selection"], memory, {}, row["iteration"]))
-            curve.scores[row["length"]] = row["score"]
-    return tuple(found.values())
-
-
-def _rows(path: Path, run_id: str, rule: SelectionRule) -> list[dict[str, Any]]:
-    """The rows of stored scores; without those that cannot be read the model can still be shown."""
+    """What `cdnc evaluate` stored by the paper's rule, a curve for each memory."""
+    path = run.folder / EVALUATION_FILE
+    if not path.exists():
+        return ()
     try:
-        rows: list[dict[str, Any]] = read_table(path, SCHEMA).to_pylist()
-        for row in rows:
-            if row["run_id"] != run_id:
-                raise RunError(f"{path} is of another run: {row['run_id']!r:.60}")
-            require_fields(path, row, {"selection": lambda value: value == rule, **_FITS})
+        table = read_results_file(path)
     except RunError as error:
         logger.warning("its scores are not shown: %s", error)
-        return []
-    return rows
-
-
-_FITS: Fields = {  # which values the rows of a curve can have
-    "iteration": is_count,
-    "length": is_count,
-    "memory_size": is_count,
-    "score": lambda value: isinstance(value, float),
-}
+        return ()
+    measured = table[(table["selection"] == PAPER_RULE) & (table["batches"] > 0)]
+    return tuple(
+        Curve(
+            PAPER_RULE,
+            in_slots(str(memory)),
+            dict(zip(rows["length"].tolist(), rows["score"].tolist(), strict=True)),
+            int(rows["iteration"].iloc[0]),
+        )
+        for memory, rows in measured.groupby("memory", sort=False)
+    )
 
 
 def in_words(curves: Sequence[Curve], iterations: int) -> str:
@@ -126,7 +116,7 @@ def paper_in_words(task: str, approach: str) -> str:
     )
 
 
-def in_slots(size: MemorySize) -> str:
+def in_slots(size: MemorySize | str) -> str:
     """How large a memory is, in words."""
     return f"{GROWING} memory" if size == GROWING else f"{size} slots"
 

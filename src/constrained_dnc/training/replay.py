@@ -13,7 +13,7 @@ import numpy as np
 import optax
 
 from constrained_dnc.errors import SettingError
-from constrained_dnc.files import read_tensors
+from constrained_dnc.files import corruption_named, read_tensors
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.model.leaves import named_leaves
 from constrained_dnc.shapes import Array
