@@ -1,0 +1,259 @@
+"""What the scores of a study amount to: the DataFrames behind every table, figure and claim."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+
+from constrained_dnc import published
+from constrained_dnc.analysis import statistics
+from constrained_dnc.approaches import USED_SLOTS
+from constrained_dnc.choices import PAPER_RULE
+from constrained_dnc.study import Study
+
+DEFAULT_RULE = "score"
+KEY = ["memory", "task", "approach"]
+Key = tuple[str, str, str]
+RUN = ["run_id", "task", "approach", "seed", "iterations", "status", "skipped_updates"]
+
+
+@dataclass(frozen=True)
+class Results:
+    """A study by one selection rule; with `iterations`, as it stood after so many.
+
+    Everything is computed when first needed.
+    """
+
+    study: Study
+    selection: str
+    iterations: int | None = None
+
+    @cached_property
+    def rows(self) -> pd.DataFrame:
+        """The rows of this rule."""
+        frame = self.study.results
+        if self.iterations is not None:
+            frame = self.study.history[self.study.history["iterations"] == self.iterations]
+        return frame[frame["selection"] == self.selection]
+
+    @cached_property
+    def tasks(self) -> tuple[str, ...]:
+        """The paper's tasks in its order, then the others."""
+        return _in_order(self.study.tasks, published.TASKS)
+
+    @cached_property
+    def approaches(self) -> tuple[str, ...]:
+        """The paper's approaches in its order, then the others."""
+        known = (*published.APPROACHES, *published.SUPPLEMENT_C, *USED_SLOTS)
+        return _in_order(self.study.approaches, known)
+
+    @cached_property
+    def memories(self) -> tuple[str, ...]:
+        """The memories that this rule was evaluated with, that of training first."""
+        found = set(self.rows["memory"])
+        return tuple(memory for memory in self.study.memories if memory in found)
+
+    @property
+    def trained_memory(self) -> str:
+        """The memory of training, as results name it."""
+        return str(self.study.memory_size)
+
+    @cached_property
+    def curves(self) -> dict[Key, pd.DataFrame]:
+        """Share of right entries: a row per trial (seed, run id), a column per length."""
+        return _trials_by_length(self.rows, "score")
+
+    @cached_property
+    def whole_answers(self) -> dict[Key, pd.DataFrame]:
+        """Share of answers without a wrong entry, laid out like `curves`."""
+        return _trials_by_length(self.rows, "sequence_accuracy")
+
+    @cached_property
+    def floors(self) -> dict[str, pd.Series]:
+        """By task, the score of the best answer that ignores the input, by length."""
+        if "floor" not in self.rows:
+            return {}
+        known = self.rows.dropna(subset="floor")
+        return {task: rows.groupby("length")["floor"].first() for task, rows in known.groupby("task")}
+
+    def solvable(self, task: str, lengths: Iterable[int]) -> np.ndarray:
+        """Which lengths say something about a maximum: those with a floor below 95 %."""
+        floor = self.floors.get(task, pd.Series(dtype=float)).reindex(list(lengths))
+        return ~(floor >= published.MASTERED).to_numpy()
+
+    @cached_property
+    def lengths(self) -> pd.DataFrame:
+        """Maximum lengths by (memory, task, approach).
+
+        By right `entries` and by `whole` answers, each with `_low` and `_high`, the interval over
+        trials, and `_each`, a tuple with that of each trial; `training_score` and `trials`.
+        """
+        parts = ("", "_low", "_high", "_each")
+        columns = [f"{measure}{part}" for measure in ("entries", "whole") for part in parts]
+        records = [self._longest(key) for key in self.curves]
+        names = [*KEY, *columns, "training_score", "trials"]
+        return pd.DataFrame(records, columns=names).set_index(KEY).sort_index()
+
+    def _longest(self, key: Key) -> dict[str, object]:
+        curve = self.curves[key]
+        curve = curve.loc[:, self.solvable(key[1], curve.columns)]
+        whole = self.whole_answers[key].reindex(columns=curve.columns)
+        lengths = curve.columns.to_numpy()
+        record: dict[str, object] = dict(zip(KEY, key, strict=True))
+        for measure, frame in (("entries", curve), ("whole", whole)):
+            scores = frame.to_numpy()
+            low, high = statistics.max_length_interval(scores, lengths) or (np.nan, np.nan)
+            record |= {
+                measure: statistics.max_length(scores, lengths),
+                f"{measure}_low": low,
+                f"{measure}_high": high,
+                f"{measure}_each": tuple(
+                    statistics.max_length(trial[None], lengths) for trial in scores
+                ),
+            }
+        score = float("nan")
+        if self.study.training_lengths is not None:
+            training = self.study.training_lengths
+            score = statistics.training_score(curve.to_numpy(), lengths, training)
+        return record | {"training_score": score, "trials": len(curve)}
+
+    @cached_property
+    def averages(self) -> pd.DataFrame:
+        """The average score of every trial: memory, task, approach, seed, run_id, average."""
+        frames = []
+        for (memory, task, approach), curve in self.curves.items():
+            up_to = self.average_up_to(memory)
+            mean = statistics.average_scores(curve.to_numpy(), curve.columns.to_numpy(), up_to)
+            frame = curve.index.to_frame(index=False).assign(average=mean)
+            frames.append(frame.assign(memory=memory, task=task, approach=approach))
+        columns = [*KEY, "seed", "run_id", "average"]
+        return pd.concat(frames)[columns] if frames else pd.DataFrame(columns=columns)
+
+    def average_up_to(self, memory: str) -> int:
+        """The longest length in the average, as in the paper: 45, with more slots 450."""
+        is_trained = memory == self.trained_memory
+        return published.AVERAGE_UP_TO if is_trained else published.AVERAGE_UP_TO_EXTENDED
+
+    def averaged_lengths(self, memory: str) -> tuple[int, int]:
+        """The first and the last of the lengths that averages are really over."""
+        lengths = self.rows.loc[self.rows["memory"] == memory, "length"]
+        lengths = lengths[lengths.between(published.AVERAGE_FROM, self.average_up_to(memory))]
+        return (int(lengths.min()), int(lengths.max())) if len(lengths) else (0, 0)
+
+    def in_paper(self, memory: str) -> bool | None:
+        """Whether the paper's tables with (True) or without (False) extension are of this memory.
+
+        None where it has no such memory.
+        """
+        slots = {str(self.study.memory_size): False, str(10 * self.study.memory_size): True}
+        return slots.get(memory)
+
+    def pair_tests(self, memory: str, others: bool = False) -> list[statistics.PairTest]:
+        """All pairs of the paper's five approaches, adjusted together; or all pairs with others.
+
+        Others are adjusted separately, so that the paper's table stays comparable.
+        """
+        papers = set(published.APPROACHES)
+        pairs = [
+            pair
+            for pair in statistics.all_pairs(self.approaches)
+            if (not papers.issuperset(pair)) == others
+        ]
+        frame = self.averages[self.averages["memory"] == memory]
+        groups = frame.groupby(["task", "approach"])["average"]
+        return statistics.pairwise_tests(
+            {(str(task), str(name)): group.to_numpy() for (task, name), group in groups},
+            self.tasks,
+            pairs,
+        )
+
+    @cached_property
+    def instances(self) -> pd.DataFrame:
+        """Every trial with an analysed state: task, approach, run_id, seed, curvature,
+        explained_variance and its average score."""
+        frame = self.averages[self.averages["memory"] == self.trained_memory]
+        names = ["curvature", "explained_variance"]
+        arrays = [self.study.analysis(run_id, *names) for run_id in frame["run_id"]]
+        values = [[float(found.get(name, np.nan)) for name in names] for found in arrays]
+        frame = frame.assign(**dict(zip(names, np.reshape(values, (-1, 2)).T, strict=True)))
+        return frame.dropna(subset="curvature")
+
+    @cached_property
+    def correlations(self) -> list[statistics.Correlation]:
+        """Curvature against average score per task, over the approaches that the paper pools."""
+        pooled = self.instances[self.instances["approach"].isin(published.STATEFUL)]
+        samples = {
+            task: (rows["curvature"].to_numpy(), rows["average"].to_numpy())
+            for task in self.tasks
+            if len(rows := pooled[pooled["task"] == task])
+        }
+        return statistics.correlations(samples)
+
+    def ranked(self, task: str, approach: str) -> pd.Series:
+        """Average scores of the trials by run id, best first."""
+        frame = self.averages[self.averages["memory"] == self.trained_memory]
+        frame = frame[(frame["task"] == task) & (frame["approach"] == approach)]
+        return frame.set_index("run_id")["average"].sort_values(ascending=False, kind="stable")
+
+
+def by_rule(study: Study) -> dict[str, Results]:
+    """The results of every selection rule, the default first, then the paper's."""
+    order = (DEFAULT_RULE, PAPER_RULE)
+    rules = _in_order(study.selections, order) or (DEFAULT_RULE,)
+    return {rule: Results(study, rule) for rule in rules}
+
+
+def beside_paper(rules: Mapping[str, Results]) -> dict[str, Results]:
+    """The default rule and the paper's: both stand wherever the paper's number does."""
+    main = next(iter(rules))
+    return {rule: results for rule, results in rules.items() if rule in (main, PAPER_RULE)}
+
+
+def memory_name(study: Study, memory: str) -> str:
+    """What titles and legends call a memory."""
+    if not memory.isdecimal():
+        return f"{memory} memory"
+    return f"{memory} slots (training)" if int(memory) == study.memory_size else f"{memory} slots"
+
+
+def stages_of(results: Results) -> dict[int, Results]:
+    """For a study that grew: its results after every number of iterations it was measured at."""
+    history = results.study.history[["run_id", "iterations"]].drop_duplicates()
+    grown = history[history.duplicated("run_id", keep=False)]["iterations"]
+    return {int(at): Results(results.study, results.selection, int(at)) for at in sorted({*grown})}
+
+
+def runs_of(study: Study) -> pd.DataFrame:
+    """One row per run that has results: what it is and how far it got."""
+    return study.results[RUN].drop_duplicates("run_id").sort_values(["task", "approach", "seed"])
+
+
+def _trials_by_length(rows: pd.DataFrame, column: str) -> dict[Key, pd.DataFrame]:
+    """By key, the values of a column; what is not finite counts as 0: nothing was right."""
+    values = rows[column].where(np.isfinite(rows[column]), 0.0)
+    index = [*KEY, "seed", "run_id", "length"]
+    table = rows.assign(value=values).groupby(index)["value"].last()
+    return {
+        key: with_failures_as_zero(group.droplevel(KEY).unstack("length"))
+        for key, group in table.groupby(level=KEY)
+    }
+
+
+def with_failures_as_zero(curve: pd.DataFrame) -> pd.DataFrame:
+    """0 at the lengths that a trial was not measured at because it failed before.
+
+    A trial that still was right at its last length is unknown beyond it, not failed.
+    """
+    is_beyond = curve.bfill(axis=1).isna()
+    has_failed = curve.ffill(axis=1).iloc[:, -1] < published.MASTERED
+    return curve.mask(is_beyond & has_failed.to_numpy()[:, None], 0.0)
+
+
+def _in_order(names: Iterable[str], known: Iterable[str]) -> tuple[str, ...]:
+    """Known names in their order, then the others."""
+    names = tuple(names)
+    return tuple(dict.fromkeys([*(name for name in known if name in names), *names]))
