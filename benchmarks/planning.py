@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from constrained_dnc.study import read_study, write_results
-from constrained_dnc.study.disk import results_name
+from constrained_dnc.study.layout import results_name
 from constrained_dnc.sweep.plan import EVALUATED, make_request, open_study
 from synthetic import LENGTHS, row
 

@@ -26,7 +26,7 @@ from constrained_dnc.published import max_length_of
 from constrained_dnc.report.figures import wanted_embeddings
 from constrained_dnc.report.findings import find
 from constrained_dnc.study import Study, read_study
-from constrained_dnc.study.disk import (
+from constrained_dnc.study.layout import (
     ANALYSIS,
     EMBEDDINGS,
     FAILURES,

@@ -16,6 +16,7 @@ from constrained_dnc import published
 from constrained_dnc.analysis.memory_modes import analyse_modes
 from constrained_dnc.analysis.state_space import analyse_states
 from constrained_dnc.config import PRESETS, parse_lengths
+from constrained_dnc.results import results_frame
 from constrained_dnc.study import write_results
 
 LENGTHS = tuple(range(2, 101))
@@ -46,17 +47,19 @@ def write_study(path: Path, request: Request | None = None, *, number_runs: bool
     With `number_runs` run ids are numbers, for names that cannot be part of a file's.
     """
     request = Request() if request is None else request
-    numbers = count()
+    numbers, runs = count(), {}
     rng = np.random.default_rng(7)
     path.mkdir(parents=True, exist_ok=True)
-    (path / "study.json").write_text(json.dumps(_study_json(request)))
     for task in request.tasks:
         for approach in request.approaches:
             for seed in range(request.trials):
                 run_id = str(next(numbers)) if number_runs else f"{task}-{approach}-{seed}"
                 quality = rng.normal(1.0, 0.15)
                 rows = _rows(request, task, approach, seed, quality=quality, rng=rng)
-                write_results(path, run_id, [{**row, "run_id": run_id} for row in rows])
+                runs[run_id] = {"task": task, "approach": approach, "seed": seed}
+                frame = results_frame([{**row, "run_id": run_id} for row in rows])
+                for iterations, part in frame.groupby("iterations"):
+                    write_results(path, run_id, iterations, part)
                 if request.analysis:
                     write_analysis(
                         path,
@@ -66,6 +69,7 @@ def write_study(path: Path, request: Request | None = None, *, number_runs: bool
                         samples=request.samples,
                         rng=rng,
                     )
+    (path / "study.json").write_text(json.dumps(_study_json(request, runs)))
     return path
 
 
@@ -81,13 +85,14 @@ def row(
         "iteration": 18_000,
         "selection": "unseen",
         "length": length,
-        "memory_size": 50,
+        "memory": "50",
         "batches": 10,
         "batch_size": 64,
         "score_kind": "hit rate" if task == "search" else "accuracy",
         "score": score,
         "sequence_accuracy": score**length,
         "recall": score if task == "search" else None,
+        "floor": {"logic": 0.52, "add": 0.5}.get(task, 0.2),
         "skipped_updates": 0,
         "iterations": 20_000,
         "status": "finished",
@@ -125,21 +130,19 @@ def _rows(
     quality: float,
     rng: np.random.Generator,
 ) -> Iterator[dict[str, object]]:
-    chance = {"logic": 0.52, "add": 0.5}.get(task, 0.2)
     key = (task, approach.removeprefix("lstm-").replace("peephole", "stateful-baseline"))
     model, _, evaluation = PRESETS[request.preset].parts
     size, lengths = model.memory_size, parse_lengths(evaluation.lengths)
     extension = parse_lengths(evaluation.extension_lengths)
-    memories = [("trained", size, lengths, 1.0)]
-    memories += [("extended", 10 * size, extension, 1.0)] * request.extended
-    memories += [("growing", size, extension, 2.0)] * request.growing
-    cases = product(request.selections, memories, (*request.stages, request.iterations))
-    for rule, (memory, memory_size, lengths, factor), iterations in cases:
-        if rule == "seen" and memory != "trained":
+    grids = {memory: extension for memory in _memories(request, size)} | {str(size): lengths}
+    cases = product(request.selections, grids.items(), (*request.stages, request.iterations))
+    for rule, (memory, lengths), iterations in cases:
+        if rule == "seen" and memory != str(size):
             continue
-        longest = published.max_lengths(memory == "extended").get(key, 20) * max(quality, 0.3)
-        longest *= factor * size / 50 * (iterations / request.iterations) ** 0.3
-        scores = _curve(np.array(lengths), longest, chance)
+        longest = published.max_lengths(memory == str(10 * size)).get(key, 20) * max(quality, 0.3)
+        longest *= (2.0 if memory == "growing" else 1.0) * size / 50
+        longest *= (iterations / request.iterations) ** 0.3
+        scores = _curve(np.array(lengths), longest, row(task, approach, seed, 2, 0.0)["floor"])
         noisy = np.clip(scores + rng.normal(0, 0.004, len(lengths)), 0, 1)
         for length, score in zip(lengths, noisy, strict=True):
             yield row(
@@ -150,11 +153,14 @@ def _rows(
                 float(score),
                 selection=rule,
                 memory=memory,
-                memory_size=memory_size,
-                batches=10 if memory == "trained" else 3,
+                batches=10 if memory == str(size) else 3,
                 iteration=iterations - 10,
                 iterations=iterations,
             )
+
+
+def _memories(request: Request, size: int) -> list[str]:
+    return [str(size), *[str(10 * size)] * request.extended, *["growing"] * request.growing]
 
 
 def _curve(lengths: np.ndarray, longest: float, chance: float) -> Float[np.ndarray, "lengths"]:
@@ -175,20 +181,21 @@ def _states(
     return np.asarray(loops * visits + (1 - loops) * drift + noise)
 
 
-def _study_json(request: Request) -> dict[str, object]:
-    model, training, _ = PRESETS[request.preset].parts
-    return {
-        "preset": "synthetic",
+def _study_json(request: Request, runs: dict[str, object]) -> dict[str, object]:
+    model, training, evaluation = PRESETS[request.preset].parts
+    one = {
         "tasks": list(request.tasks),
         "approaches": list(request.approaches),
         "trials": request.trials,
         "iterations": request.iterations,
-        "memory_size": model.memory_size,
-        "extended_memory_size": 10 * model.memory_size if request.extended else None,
-        "settings": {
-            **{f"model.{name}": value for name, value in asdict(model).items()},
-            **{f"training.{name}": value for name, value in asdict(training).items()},
-        },
+    }
+    settings = {"model": model, "training": training, "evaluation": evaluation}
+    return {
+        "preset": "synthetic",
+        "requests": [one],
+        "memories": _memories(request, model.memory_size),
+        "settings": {part: asdict(values) for part, values in settings.items()},
+        "runs": runs,
         "versions": {"constrained-dnc": "0.1.0", "jax": "0.9"},
         "platform": "a made-up machine",
         "command": "cdnc reproduce --preset synthetic --tasks " + " ".join(published.TASKS * 3),

@@ -23,7 +23,7 @@ from constrained_dnc.errors import RunError
 from constrained_dnc.files import make_folder
 from constrained_dnc.storage import read_array, write_array
 from constrained_dnc.study import Study
-from constrained_dnc.study.disk import embedding_file
+from constrained_dnc.study.layout import embedding_file
 
 PHASES = ("encoding", "decoding")
 FEWEST_STATES = 4  # of one phase; a path of fewer is not a picture

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from constrained_dnc.study.disk import BINS
+from constrained_dnc.study.layout import BINS
 
 CONTENT = 2  # order of the read modes: backward, forward, content
 

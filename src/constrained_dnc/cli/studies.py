@@ -76,7 +76,7 @@ def reproduce(arguments: list[str]) -> int:
     if asked.workers is not None:
         require_integer("workers", asked.workers, 1)
     from constrained_dnc.cli.watching import SweepWatcher  # noqa: PLC0415 - slow to import
-    from constrained_dnc.study.disk import ATTEMPTS  # noqa: PLC0415
+    from constrained_dnc.study.layout import ATTEMPTS  # noqa: PLC0415
     from constrained_dnc.sweep.executors import connected, execute  # noqa: PLC0415
     from constrained_dnc.training.stopping import interrupts_raise  # noqa: PLC0415
 
@@ -116,7 +116,7 @@ def reproduce(arguments: list[str]) -> int:
 
 def _opened(asked: _Reproduce, arguments: list[str]) -> Plan:
     """The runs that are asked for; all of the study's, if only its folder is named."""
-    from constrained_dnc.study.disk import is_study  # noqa: PLC0415
+    from constrained_dnc.study.layout import is_study  # noqa: PLC0415
     from constrained_dnc.sweep.plan import (  # noqa: PLC0415
         make_request,
         open_study,

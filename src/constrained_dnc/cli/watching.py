@@ -19,7 +19,7 @@ from constrained_dnc.cli.progress import screen
 from constrained_dnc.cli.speed import RunningClock, Speed
 from constrained_dnc.config import Config
 from constrained_dnc.errors import RunError, printable
-from constrained_dnc.study.disk import run_folder
+from constrained_dnc.study.layout import run_folder
 from constrained_dnc.sweep.plan import MAX_ATTEMPTS, Plan
 from constrained_dnc.tasks.registry import get_task
 from constrained_dnc.training.disk import STATUS

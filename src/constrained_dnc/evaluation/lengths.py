@@ -23,7 +23,7 @@ from constrained_dnc.model.config import GROWING, MemorySize, require_memory_siz
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.model.growing import Growing
 from constrained_dnc.storage import read_table, write_table
-from constrained_dnc.study.disk import SCHEMA, results_table
+from constrained_dnc.study.layout import SCHEMA, results_table
 from constrained_dnc.tasks.reading import read_problems
 from constrained_dnc.tasks.task import AbstractTask, Answer, Problem
 from constrained_dnc.training.disk import evaluation_file

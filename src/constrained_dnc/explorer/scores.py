@@ -15,7 +15,7 @@ from constrained_dnc.evaluation.memories import memory_sizes, size_in
 from constrained_dnc.files import Fields, is_count, require_fields
 from constrained_dnc.model.config import GROWING, MemorySize
 from constrained_dnc.storage import read_table
-from constrained_dnc.study.disk import SCHEMA
+from constrained_dnc.study.layout import SCHEMA
 from constrained_dnc.training.disk import evaluation_files
 from constrained_dnc.training.observer import logger
 from constrained_dnc.training.run import Run, require_own

@@ -9,10 +9,10 @@ import numpy as np
 
 from constrained_dnc.choices import MEMORIES, memory_names
 from constrained_dnc.published import THRESHOLD
+from constrained_dnc.report.curves import Curves, extended_size
 from constrained_dnc.report.drawing import colour, dash
 from constrained_dnc.report.findings import Findings
 from constrained_dnc.report.wording import file_name, over_trials
-from constrained_dnc.study import Curves
 
 DASHES = {"-": "solid", "--": "dash", ":": "dot"}
 
@@ -69,10 +69,10 @@ def groups(rules: Sequence[Findings]) -> list[Group]:
     study = rules[0].study
     titles = {
         "trained": f"With the {study.memory_size} slots of training",
-        "extended": f"With {study.extended_memory_size} slots",
+        "extended": f"With {extended_size(study)} slots",
         "growing": f"With a growing memory (from {study.memory_size} slots on)",
     }
-    names = memory_names(study.memory_size, study.extended_memory_size)
+    names = memory_names(study.memory_size, extended_size(study))
     found = []
     for memory in MEMORIES:
         charts = [
@@ -89,7 +89,7 @@ def data(rules: Sequence[Findings]) -> list[dict[str, object]]:
     study = rules[0].study
     trained = study.training_lengths
     sizes = {"trained": [study.memory_size], "growing": [study.memory_size]}
-    sizes["extended"] = [size for size in (study.memory_size, study.extended_memory_size) if size]
+    sizes["extended"] = [size for size in (study.memory_size, extended_size(study)) if size]
     return [
         {
             "id": _id(task, memory),

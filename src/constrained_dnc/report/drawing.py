@@ -36,8 +36,8 @@ from constrained_dnc.colours import (
 )
 from constrained_dnc.files import make_folder, write_atomically
 from constrained_dnc.published import THRESHOLD
+from constrained_dnc.report.curves import Curves
 from constrained_dnc.report.wording import label, rounded, span
-from constrained_dnc.study import Curves
 
 COLOURS = {
     "stateful-baseline": VERMILION,

@@ -18,6 +18,7 @@ from constrained_dnc import published
 from constrained_dnc.analysis.embeddings import PHASES, embedding, phases_of
 from constrained_dnc.analysis.state_space import DIMENSIONS
 from constrained_dnc.colours import PHASE_COLOURS
+from constrained_dnc.report.curves import extended_size
 from constrained_dnc.report.drawing import (
     COLOURS,
     DOTS_TOLD,
@@ -40,7 +41,7 @@ from constrained_dnc.report.wording import (
     over_trials,
     span,
 )
-from constrained_dnc.study.disk import BINS
+from constrained_dnc.study.layout import BINS
 
 LEAST_WIDTH = 4.0
 """In inches: title and legend stand side by side above however few panels."""
@@ -79,8 +80,8 @@ def curve_drawings(findings: Findings) -> Iterator[Drawing]:
         yield Drawing(
             "score_vs_length_extended_memory",
             "Score against length with extended memory",
-            f"The same networks with {study.extended_memory_size} slots. {extended} {slots} and "
-            f"these ({study.extended_memory_size}). {lines} {DOTS_TOLD}",
+            f"The same networks with {extended_size(study)} slots. {extended} {slots} and "
+            f"these ({extended_size(study)}). {lines} {DOTS_TOLD}",
             lambda: score_against_length(findings, extended=True),
         )
     if any(("sort", name) in findings.plain.curves for name in published.SUPPLEMENT_C):
@@ -192,8 +193,8 @@ def score_against_length(findings: Findings, extended: bool) -> Figure:
         shown = [curves[task, name] for name in findings.approaches if (task, name) in curves]
         draw_curves(panel, shown, findings.study.training_lengths)
         mark_slots(panel, findings.study.memory_size)
-        if extended and findings.study.extended_memory_size:
-            mark_slots(panel, findings.study.extended_memory_size)
+        if extended and extended_size(findings.study):
+            mark_slots(panel, extended_size(findings.study))
             log_lengths(panel)
         panel.set_title(label(task), loc="left")
     label_outside(figure, "length", "score")

@@ -13,8 +13,9 @@ from constrained_dnc import published
 from constrained_dnc.analysis import statistics
 from constrained_dnc.approaches import USED_SLOTS
 from constrained_dnc.choices import MEMORIES, PAPER_RULE, Memory
+from constrained_dnc.report.curves import Curves, curves_of
 from constrained_dnc.report.wording import listed, span, thousands
-from constrained_dnc.study import Curves, Study
+from constrained_dnc.study import Study
 
 POOLED = f"those of {listed(published.STATEFUL)} that the study has"
 """The approaches whose instances the paper pools, in words."""
@@ -77,7 +78,7 @@ class Findings:
     @property
     def asked_trials(self) -> tuple[int, int]:
         """The fewest and the most trials asked for, over tasks and approaches."""
-        return _ends(trials for trials, _ in self.study.asked.values())
+        return _ends(trials for trials, _ in self.study.requested.values())
 
     @property
     def found_trials(self) -> tuple[int, int]:
@@ -96,18 +97,18 @@ class Findings:
 
     @property
     def _counts(self) -> dict[Key, int]:
-        found = Counter((run.task, run.approach) for run in self.study.runs.values())
-        return {key: found[key] for key in self.study.asked}
+        found = Counter((run.task, run.approach) for run in self.study.runs.reset_index().itertuples())
+        return {key: found[key] for key in self.study.requested}
 
     @property
     def asked_iterations(self) -> tuple[int, int]:
         """The same for the iterations of training; 0 if the study does not say."""
-        return _ends(iterations for _, iterations in self.study.asked.values())
+        return _ends(iterations for _, iterations in self.study.requested.values())
 
     @property
     def found_iterations(self) -> tuple[int, int]:
         """The same for what runs were trained for, unless they diverged; else what was asked."""
-        runs = [run for run in self.study.runs.values() if run.status != "diverged"]
+        runs = [run for run in self.study.runs.reset_index().itertuples() if run.status != "diverged"]
         return _ends(run.iterations for run in runs) if runs else self.asked_iterations
 
     def at(self, extended: bool) -> Evaluation:
@@ -116,7 +117,7 @@ class Findings:
     def trained(self, keys: Iterable[Key]) -> str:
         """How long the runs of these (task, approach) were trained, in words."""
         found = {
-            self.study.runs[run_id].iterations
+            self.study.runs.loc[run_id].iterations
             for key in keys
             for memory in self.memories.values()
             if key in memory.curves
@@ -180,7 +181,7 @@ def evaluate(
     study: Study, memory: Memory, selection: str, iterations: int | None = None
 ) -> Evaluation:
     """Maximum lengths and average scores with one kind of memory."""
-    curves = study.curves(memory, selection, iterations)
+    curves = curves_of(study, memory, selection, iterations)
     up_to = published.AVERAGE_UP_TO
     if memory != "trained":
         up_to = published.AVERAGE_UP_TO_EXTENDED

@@ -11,9 +11,9 @@ from jaxtyping import Int
 from constrained_dnc import published
 from constrained_dnc.analysis import statistics
 from constrained_dnc.report.cells import Cell, Table, difference, largest, worded
+from constrained_dnc.report.curves import Curves
 from constrained_dnc.report.findings import Findings, Key, Longest
 from constrained_dnc.report.wording import listed, rounded, span
-from constrained_dnc.study import Curves
 
 
 def comparable_lengths(trained: Curves, larger: Curves, longest: int) -> tuple[int, int]:

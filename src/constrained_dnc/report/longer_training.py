@@ -39,7 +39,7 @@ def runs(study: Study) -> Table:
     for run_id, rule, iteration in zip(*columns, strict=True):
         selected[run_id, rule] = iteration
     rows, records = [], []
-    for run in sorted(study.runs.values(), key=lambda run: (run.task, run.approach, run.seed)):
+    for run in sorted(study.runs.reset_index().itertuples(), key=lambda run: (run.task, run.approach, run.seed)):
         chosen = {rule: selected.get((run.run_id, rule)) for rule in rules}
         texts = [thousands(run.iterations), run.status, thousands(run.skipped_updates)]
         texts += [DASH if at is None else thousands(at) for at in chosen.values()]

@@ -14,6 +14,7 @@ from constrained_dnc.analysis import statistics
 from constrained_dnc.choices import EXTENSION, MEMORIES, Memory, memory_names
 from constrained_dnc.config import EvaluationConfig, parse_lengths
 from constrained_dnc.report.cells import Table
+from constrained_dnc.report.curves import extended_size
 from constrained_dnc.report.drawing import (
     DOTS_TOLD,
     MEMORY_COLOURS,
@@ -186,7 +187,7 @@ def _enlarged_approaches(findings: Findings, task: str) -> list[str]:
 
 
 def _names(findings: Findings) -> dict[Memory, str]:
-    return memory_names(findings.study.memory_size, findings.study.extended_memory_size)
+    return memory_names(findings.study.memory_size, extended_size(findings.study))
 
 
 def _growing(findings: Findings) -> str:
@@ -198,7 +199,7 @@ def _growing(findings: Findings) -> str:
 
 def _sentence(findings: Findings, task: str) -> str:
     keys = [(task, name) for name in findings.approaches]
-    size, trained = findings.study.extended_memory_size or 0, findings.study.memory_size
+    size, trained = extended_size(findings.study) or 0, findings.study.memory_size
     told = []
     for kind, subject, number in (
         ("extended", f"{size / trained:g} times the slots", 0),

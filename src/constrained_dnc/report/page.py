@@ -31,7 +31,7 @@ from constrained_dnc.report.selection import Shown
 from constrained_dnc.report.summary import budget_warning, terminal_table
 from constrained_dnc.report.verdicts import NOT_RUN, Verdict, judge_all
 from constrained_dnc.report.wording import DASH, plural, rounded, span
-from constrained_dnc.study import Study, disk, read_study
+from constrained_dnc.study import Study, layout, read_study
 
 __all__ = ["build_report", "collect", "compose", "terminal_table", "write"]
 
@@ -75,10 +75,10 @@ def write(contents: Contents, progress: ReportProgress | None = None) -> Path:
     tell = progress or (lambda stage, done, total: None)
     study = contents.main.study.path
     for found in contents.tables.values():
-        write_tables(found, study / disk.TABLES)
+        write_tables(found, study / layout.TABLES)
     embed_all(contents.main.study, figures.wanted_embeddings(contents.main), tell)
-    images = _draw_all(contents, study / disk.FIGURES, tell)
-    page = study / disk.PAGE
+    images = _draw_all(contents, study / layout.FIGURES, tell)
+    page = study / layout.PAGE
     # the reasons of failures may name files in letters that UTF-8 does not have
     write_atomically(page, compose(contents, images).encode(errors="replace"))
     return page
@@ -109,7 +109,7 @@ def collect(study: Study) -> Contents:
         {
             **_captioned(of_main, main.selection),
             "rules": [selection.comparison(rules)] if others else [],
-            "runs": [longer_training.runs(study)] if study.runs else [],
+            "runs": [longer_training.runs(study)] if len(study.runs) else [],
             **{each.selection: _by_other_rules(tables.all_tables, [each]) for each in others},
         },
         {

@@ -100,7 +100,7 @@ def disagreements(rules: Sequence[Findings]) -> list[str]:
     told = []
     for run_id, by_rule in scores.items():
         if max(by_rule.values()) - min(by_rule.values()) > DISAGREEMENT:
-            run = rules[0].study.runs[run_id]
+            run = rules[0].study.runs.loc[run_id]
             parts = [f"{rounded(100 * score, 1)} % by {rule}" for rule, score in by_rule.items()]
             told.append(
                 f"{run.task}, {run.approach}, trial {run.seed}: {listed(parts)} at lengths "

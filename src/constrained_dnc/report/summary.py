@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from rich.box import SIMPLE
 from rich.console import Group
@@ -16,9 +17,10 @@ from constrained_dnc.config import PAPER
 from constrained_dnc.errors import printable
 from constrained_dnc.report import lengths, selection
 from constrained_dnc.report.cells import Cell
+from constrained_dnc.report.curves import extended_size
 from constrained_dnc.report.findings import Findings, find
 from constrained_dnc.report.wording import DASH, listed, plural, rounded, span, thousands
-from constrained_dnc.study import Study, Trial, read_study
+from constrained_dnc.study import Study, read_study
 
 SETTING_NAMES = {
     "model.memory_size": "slots",
@@ -74,7 +76,7 @@ def _trials(findings: Findings) -> str:
 
 def _none(findings: Findings) -> str:
     """What was asked for and not begun."""
-    asked, missing = findings.study.asked, findings.not_begun
+    asked, missing = findings.study.requested, findings.not_begun
     if not missing or len(missing) == len(asked):
         return ""
     if len(missing) > 3:
@@ -102,9 +104,9 @@ def _value(value: object) -> str:
 def facts(findings: Findings) -> dict[str, str]:
     """What was run."""
     study = findings.study
-    planned = sum(trials for trials, _ in study.asked.values())
+    planned = sum(trials for trials, _ in study.requested.values())
     trained = study.training_lengths
-    done = sorted({run.iterations for run in study.runs.values()})
+    done = sorted({run.iterations for run in study.runs.reset_index().itertuples()})
     longest = f"; trained so far: {span((done[0], done[-1]), thousands)}" if done else ""
     return {
         "tasks": ", ".join(findings.tasks) or DASH,
@@ -115,7 +117,7 @@ def facts(findings: Findings) -> dict[str, str]:
         "iterations": span(findings.asked_iterations, thousands)
         + f" asked for (paper: {thousands(published.ITERATIONS)}){longest}",
         "slots": str(study.memory_size)
-        + (f", extended to {study.extended_memory_size}" if study.extended_memory_size else ""),
+        + (f", extended to {extended_size(study)}" if extended_size(study) else ""),
         "training lengths": f"{DASH if trained is None else span(trained)} "
         f"(paper: {span(published.TRAINING_LENGTHS)})",
         "selection": _selection(study),
@@ -131,8 +133,8 @@ def _selection(study: Study) -> str:
 def runs_to_look_at(findings: Findings) -> list[tuple[str, list[str]]]:
     """Headings and sentences about what failed, diverged, skipped updates or is missing."""
     study = findings.study
-    diverged = [run for run in study.runs.values() if run.status == "diverged"]
-    skipped = [run for run in study.runs.values() if run.skipped_updates]
+    diverged = [run for run in study.runs.reset_index().itertuples() if run.status == "diverged"]
+    skipped = [run for run in study.runs.reset_index().itertuples() if run.skipped_updates]
     return [
         (
             "Failed",
@@ -158,7 +160,7 @@ def runs_to_look_at(findings: Findings) -> list[tuple[str, list[str]]]:
     ]
 
 
-def _named(run: Trial) -> str:
+def _named(run: Any) -> str:
     return f"{run.run_id} ({run.task}, {run.approach}, trial {run.seed})"
 
 
@@ -198,7 +200,7 @@ def terminal_table(study: str | Path | Findings) -> Group:
             continue
         if extended:
             table.add_section()
-            table.add_row(f"{findings.study.extended_memory_size} slots:")
+            table.add_row(f"{extended_size(findings.study)} slots:")
         for task, cells in lengths.max_lengths(findings, extended).rows:
             table.add_row(Text(printable(task)), *map(_terminal_cell, cells))
     sentences = [*unlearned(findings), budget_warning(findings)]

@@ -9,7 +9,7 @@ from decimal import ROUND_HALF_UP, Decimal
 from math import isfinite
 
 from constrained_dnc.errors import printable
-from constrained_dnc.study import FEW_TRIALS
+from constrained_dnc.report.curves import FEW_TRIALS
 
 Number = float | int
 

@@ -1,6 +1,6 @@
-"""Studies on disk: `disk` knows their files, `reading` what they say together."""
+"""Studies on disk: `layout` knows their files, `study` what they say together."""
 
-from constrained_dnc.study.disk import write_results
-from constrained_dnc.study.reading import FEW_TRIALS, Curves, Study, Trial, query, read_study
+from constrained_dnc.study.layout import write_results
+from constrained_dnc.study.study import Study, read_study
 
-__all__ = ["FEW_TRIALS", "Curves", "Study", "Trial", "query", "read_study", "write_results"]
+__all__ = ["Study", "read_study", "write_results"]

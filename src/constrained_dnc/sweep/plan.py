@@ -1,4 +1,4 @@
-"""What a study runs, and what of it is done: all of it on disk."""
+"""What a study runs, and what of it is done: all of it on layout."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from constrained_dnc.errors import (
 )
 from constrained_dnc.files import locked, make_folder
 from constrained_dnc.plugins import fingerprints
-from constrained_dnc.study import disk
-from constrained_dnc.study.disk import STUDY
+from constrained_dnc.study import layout
+from constrained_dnc.study.layout import STUDY
 from constrained_dnc.sweep.approaches import find_approaches
 from constrained_dnc.tasks.registry import get_task, task_names
 from constrained_dnc.training.disk import SELECTED
@@ -114,11 +114,11 @@ class Plan:
 
     def _done_after(self, run_id: str) -> int:
         """The most iterations a run was asked for, then evaluated and analysed; 0 if it was not."""
-        if not disk.analysis_file(self.folder, run_id).exists():
+        if not layout.analysis_file(self.folder, run_id).exists():
             return 0
-        files = disk.results_of(self.folder, run_id)
+        files = layout.results_of(self.folder, run_id)
         needed = self._needed(run_id)
-        found = {n: disk.evaluated_in(file, run_id) for n, file in files.items()}
+        found = {n: layout.evaluated_in(file, run_id) for n, file in files.items()}
         return max((n for n, evaluated in found.items() if needed <= evaluated), default=0)
 
     def _needed(self, run_id: str) -> set[tuple[str, str]]:
@@ -126,17 +126,17 @@ class Plan:
 
         An earlier version may have evaluated fewer.
         """
-        run = disk.run_folder(self.folder, run_id)
+        run = layout.run_folder(self.folder, run_id)
         selected = [r for r in EVALUATED if not run.exists() or (run / SELECTED[r]).exists()]
         return {(rule, memory) for rule in selected for memory in EVALUATED[rule]}
 
     def lock(self, config: Config) -> Path:
         """Held by whoever is working on the run."""
-        return disk.lock_file(self.folder, config.run_id)
+        return layout.lock_file(self.folder, config.run_id)
 
     def attempts(self, config: Config) -> list[str]:
         """Why earlier attempts at a run failed; those at a shorter one that ended well are over."""
-        stored = disk.read_attempts(self.folder, config.run_id)
+        stored = layout.read_attempts(self.folder, config.run_id)
         if not stored or self._done_after(config.run_id) >= stored["iterations"]:
             return []
         reasons: list[str] = stored["reasons"]
@@ -154,7 +154,7 @@ class Plan:
             "reasons": reasons,
             "last_traceback": trace.splitlines(),
         }
-        disk.write_attempts(self.folder, attempts)
+        layout.write_attempts(self.folder, attempts)
         self.write_failures()
         return reasons
 
@@ -169,20 +169,20 @@ class Plan:
     def write_failures(self) -> list[dict[str, Any]]:
         """Write down the runs that were given up, also by earlier sweeps, for the report."""
         failures = []
-        for about in disk.all_attempts(self.folder):
+        for about in layout.all_attempts(self.folder):
             reasons = about.pop("reasons")
             del about["last_traceback"]
             is_done = self._done_after(about["run_id"]) >= about.pop("iterations")
             if len(reasons) >= MAX_ATTEMPTS and not is_done:
                 failures.append({**about, "reason": reasons[-1], "attempts": len(reasons)})
-        disk.write_failures(self.folder, failures)
+        layout.write_failures(self.folder, failures)
         return failures
 
 
 def open_study(folder: Path, request: Request, command: Sequence[str] = ()) -> Plan:
     """Create a study directory, or resume one, which may become larger and its runs longer."""
     configs = tuple(request.configs())
-    lock = disk.study_lock(folder)
+    lock = layout.study_lock(folder)
     if not lock.exists():
         _refuse_foreign(folder)
     make_folder(folder, "study")
@@ -196,7 +196,7 @@ def open_study(folder: Path, request: Request, command: Sequence[str] = ()) -> P
 def _refuse_foreign(folder: Path) -> None:
     """A folder of something else is left alone."""
     others = list(folder.glob("[!.]*")) if folder.is_dir() else []
-    if set(others) - {disk.study_lock(folder)} and not disk.is_study(folder):
+    if set(others) - {layout.study_lock(folder)} and not layout.is_study(folder):
         raise SettingError("study", str(folder), f"a new or empty folder, or one with a {STUDY}")
 
 
@@ -204,7 +204,7 @@ def _add_request(
     folder: Path, request: Request, configs: Sequence[Config], command: Sequence[str]
 ) -> None:
     """Write what is asked for now beside all that was asked for before."""
-    stored = disk.read_request(folder) if disk.is_study(folder) else {}
+    stored = layout.read_request(folder) if layout.is_study(folder) else {}
     settings = _settings(configs[0])
     own = _own_code(configs)
     if stored:
@@ -217,7 +217,7 @@ def _add_request(
         "iterations": request.iterations,
     }
     requests = [part for part in stored.get("requests", []) if part != asked] + [asked]
-    disk.write_request(
+    layout.write_request(
         folder,
         {
             "preset": request.preset,
@@ -242,7 +242,7 @@ def reopen_study(folder: Path) -> Plan:
 
     Code of your own is not imported unasked: a study with such code needs its command again.
     """
-    stored = disk.read_request(folder)
+    stored = layout.read_request(folder)
     if not all(stored.get(name) for name in ("preset", "requests", "settings", "iterations")):
         raise SettingError("study", str(folder), f"one whose {STUDY} says what was asked for")
     known = all(
@@ -256,7 +256,7 @@ def reopen_study(folder: Path) -> Plan:
         configs = _configs_of(stored)
     except SettingError as error:
         raise RunError(f"{folder / STUDY} cannot be read: {error}") from error
-    with locked(disk.study_lock(folder), wait=True):
+    with locked(layout.study_lock(folder), wait=True):
         _set_damaged_aside(folder)
     return Plan(folder, configs)
 
@@ -287,7 +287,7 @@ def _configs_of(stored: dict[str, Any]) -> tuple[Config, ...]:
 
 
 def _set_damaged_aside(folder: Path) -> None:
-    for sentence in disk.quarantine_corrupt_files(folder):
+    for sentence in layout.quarantine_corrupt_files(folder):
         logger.warning(sentence)
 
 

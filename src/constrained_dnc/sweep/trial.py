@@ -18,7 +18,7 @@ from constrained_dnc.evaluation.lengths import evaluated
 from constrained_dnc.evaluation.memories import memory_sizes
 from constrained_dnc.files import locked, make_folder
 from constrained_dnc.plugins import carry
-from constrained_dnc.study.disk import results_name, run_folder, write_analysis, write_results
+from constrained_dnc.study.layout import results_name, run_folder, write_analysis, write_results
 from constrained_dnc.sweep.plan import EVALUATED, Plan
 from constrained_dnc.tasks.registry import get_task
 from constrained_dnc.training.compilation import use_compilation_cache

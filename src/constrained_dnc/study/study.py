@@ -1,0 +1,201 @@
+"""A study as a report sees it: what was requested, the results so far, and what is missing."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from constrained_dnc.choices import RULES
+from constrained_dnc.errors import RunError, SettingError, require_path
+from constrained_dnc.model.config import GROWING
+from constrained_dnc.results import memory_order
+from constrained_dnc.study.layout import (
+    STUDY,
+    analysis_file,
+    is_study,
+    read_analysis,
+    read_failures,
+    read_request,
+    read_results,
+)
+
+ORDER = ["task", "approach", "seed", "run_id", "selection", "memory", "length", "iterations"]
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study directory. Everything is read when first needed."""
+
+    path: Path
+    request: Mapping[str, Any]
+    """The content of study.json."""
+
+    @cached_property
+    def history(self) -> pd.DataFrame:
+        """All results of the study's runs, those of their shorter trainings among them."""
+        rows = read_results(self.path, self.request["runs"])
+        return rows.sort_values(ORDER, key=_sort_key, kind="stable", ignore_index=True)
+
+    @cached_property
+    def results(self) -> pd.DataFrame:
+        """The history without what a longer training of a run has replaced."""
+        longest = self.history.groupby("run_id")["iterations"].transform("max")
+        return self.history[self.history["iterations"] == longest].reset_index(drop=True)
+
+    @cached_property
+    def runs(self) -> pd.DataFrame:
+        """A row for every run that has results, by run id."""
+        columns = ["run_id", "task", "approach", "seed", "iterations", "skipped_updates", "status"]
+        return self.results[columns].drop_duplicates("run_id").set_index("run_id")
+
+    @cached_property
+    def failures(self) -> tuple[dict[str, Any], ...]:
+        """The runs that failed: run_id, task, approach, seed, reason."""
+        return tuple(read_failures(self.path, self.request["runs"]))
+
+    @property
+    def memory_size(self) -> int:
+        """Slots of the memory in training."""
+        return int(self.request["memories"][0])
+
+    @property
+    def memories(self) -> tuple[str, ...]:
+        """The memories that runs are evaluated with, as in the results; training's first."""
+        return tuple(self.request["memories"])
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What all runs share, by name, such as training.learning_rate."""
+        return {
+            f"{part}.{name}": value
+            for part, values in self.request["settings"].items()
+            for name, value in values.items()
+        }
+
+    @property
+    def training_lengths(self) -> tuple[int, int]:
+        """The shortest and the longest input in training."""
+        training = self.request["settings"]["training"]
+        return int(training["min_length"]), int(training["max_length"])
+
+    @property
+    def unseen_length(self) -> int:
+        """The length whose loss selects parameters, and at which states are analysed."""
+        return int(self.request["settings"]["training"]["unseen_length"])
+
+    @property
+    def requested(self) -> dict[tuple[str, str], tuple[int, int]]:
+        """Trials and iterations by (task, approach), the most of all requests."""
+        most: dict[tuple[str, str], tuple[int, int]] = {}
+        for part in self._requests:
+            for key in itertools.product(part["tasks"], part["approaches"]):
+                trials, iterations = most.get(key, (0, 0))
+                most[key] = max(trials, part["trials"]), max(iterations, part["iterations"])
+        return most
+
+    @property
+    def _requests(self) -> Sequence[Mapping[str, Any]]:
+        return self.request["requests"]
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """The tasks of all requests."""
+        return tuple(dict.fromkeys(task for part in self._requests for task in part["tasks"]))
+
+    @property
+    def approaches(self) -> tuple[str, ...]:
+        """The approaches of all requests."""
+        return tuple(dict.fromkeys(name for part in self._requests for name in part["approaches"]))
+
+    @property
+    def selections(self) -> tuple[str, ...]:
+        """The selection rules that have results, the paper's first."""
+        found = set(self.results["selection"])
+        return tuple(rule for rule in RULES if rule in found)
+
+    def analysis(self, run_id: str, *names: str) -> dict[str, np.ndarray]:
+        """The named state-space and memory arrays of a run, as far as it has them."""
+        path = analysis_file(self.path, run_id)
+        if not path.exists():
+            return {}
+        try:
+            arrays = read_analysis(path)
+        except RunError as error:
+            self._corrupt[path.name] = str(error)
+            return {}
+        return {name: arrays[name] for name in names if name in arrays}
+
+    @cached_property
+    def _corrupt(self) -> dict[str, str]:
+        """What is wrong with files of analyses, by name, as far as they have been read."""
+        return {}
+
+    def missing(self) -> list[str]:
+        """One sentence for everything that was requested and has no results yet."""
+        sentences = []
+        for memory in self.memories:
+            measured = self.results[self.results["memory"] == memory].drop_duplicates("run_id")
+            counts = measured.groupby(["task", "approach"]).size()
+            for key, (trials, _) in self.requested.items():
+                count = int(counts.get(key, 0))
+                if count < trials:
+                    name = self._results_with(memory)
+                    sentences.append(f"{', '.join(key)}: {count} of {trials} trials have {name}.")
+        for run in self.runs.itertuples():
+            iterations = self._requested_iterations(run)
+            if run.iterations < iterations and run.status != "diverged":
+                sentences.append(
+                    f"{run.task}, {run.approach}, trial {run.seed}: measured after "
+                    f"{run.iterations} of {iterations} iterations."
+                )
+        without = [run for run in self.runs.index if not analysis_file(self.path, run).exists()]
+        if without and self.request.get("analyses", True):
+            sentences.append(
+                f"{len(without)} of {len(self.runs)} runs have no state-space and memory analysis."
+            )
+        again = "left out; resuming the study makes it again"
+        return sentences + [f"{problem}: {again}." for problem in self._corrupt.values()]
+
+    def _results_with(self, memory: str) -> str:
+        if memory == self.memories[0]:
+            return "results"
+        kind = "a growing memory" if memory == GROWING else f"{memory} slots"
+        return f"results with {kind}"
+
+    def _requested_iterations(self, run: Any) -> int:
+        """The most of the requests that this run is part of."""
+        return max(
+            (
+                part["iterations"]
+                for part in self._requests
+                if run.task in part["tasks"]
+                and run.approach in part["approaches"]
+                and run.seed < part["trials"]
+            ),
+            default=0,
+        )
+
+
+def _sort_key(column: pd.Series) -> pd.Series:
+    return column.map(memory_order) if column.name == "memory" else column
+
+
+def read_study(path: str | Path) -> Study:
+    """Open a study directory, finished or not."""
+    require_path("study", path)
+    path = Path(path)
+    if not is_study(path):
+        raise SettingError("study", str(path), f"a directory with a {STUDY}")
+    study = Study(path, read_request(path))
+    try:
+        study.requested, study.memory_size, study.training_lengths, dict(study.request["runs"])
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        raise RunError(f"{path / STUDY} is corrupt: {type(error).__name__}: {error}") from error
+    return study
