@@ -30,7 +30,7 @@ APPROACH_COLOURS = {
     "lstm-compr": "#7F8FA6",
     "lstm-reg": "#A6761D",
     "lstm-compr+reg": "#B5485D",
-    "compr+reg+used": "#6F4FC8",
+    "compr+reg+used": "#B14FD0",
     "stateful-baseline+used": "#999933",
 }
 """Built-in approaches: one colour each in every figure of the project."""

@@ -8,7 +8,7 @@ import pandas as pd
 
 from constrained_dnc import published
 from constrained_dnc.analysis import statistics
-from constrained_dnc.report.results import Results, beside_paper, memory_name
+from constrained_dnc.report.findings import Findings, beside_paper, memory_name
 from constrained_dnc.report.tables import Table, is_largest, make_table, marked, percent, rounded
 
 FEW_TRIALS = 5
@@ -30,19 +30,20 @@ def with_trials(length: int, each: Sequence[int], low: float, high: float) -> st
     return f"{length} [{low:.0f}, {high:.0f}]"
 
 
-def max_lengths(rules: Mapping[str, Results], memory: str) -> Table:
+def max_lengths(rules: Mapping[str, Findings], memory: str) -> Table:
     """Maximum lengths by right entries and by whole answers, beside the paper's, and factors."""
     main = next(iter(rules.values()))
     parts = []
-    for rule, results in beside_paper(rules).items():
-        for measure in MEASURES if results is main else ("entries",):
-            lengths = _lengths(results, measure, f"{rule}, {measure}")
-            parts.append(_with_factor(lengths, memory, results.trained_memory))
+    for rule, findings in beside_paper(rules).items():
+        for measure in MEASURES if findings is main else ("entries",):
+            lengths = _lengths(findings, measure, f"{rule}, {measure}")
+            parts.append(_with_factor(lengths, memory, findings.trained_memory))
     extended = main.in_paper(memory)
     if extended is not None:
         parts.append(_with_factor(_paper_lengths(main), memory, main.trained_memory))
     parts.append(_training_scores(main, memory))
     frame = pd.concat(parts)
+    frame = frame[frame["approach"].isin([*main.approaches, FACTOR])]
     is_bold = is_largest(frame, ["task", "measure"], "length") & ~frame["measure"].str.endswith("%")
     return make_table(
         f"max_length_{memory}",
@@ -60,12 +61,12 @@ def max_lengths(rules: Mapping[str, Results], memory: str) -> Table:
     )
 
 
-def lengths_by_rule(rules: Mapping[str, Results]) -> Table:
+def lengths_by_rule(rules: Mapping[str, Findings]) -> Table:
     """Maximum lengths with the slots of training by every selection rule, as a robustness check."""
     main = next(iter(rules.values()))
     frame = pd.concat(
-        _lengths(results, measure, f"{rule}, {measure}")
-        for rule, results in rules.items()
+        _lengths(findings, measure, f"{rule}, {measure}")
+        for rule, findings in rules.items()
         for measure in MEASURES
     )
     return make_table(
@@ -81,29 +82,29 @@ def lengths_by_rule(rules: Mapping[str, Results]) -> Table:
     )
 
 
-def lengths_by_memory(results: Results) -> Table:
+def lengths_by_memory(findings: Findings) -> Table:
     """Maximum lengths of every task and approach, two columns per memory."""
-    parts = (_lengths(results, measure, measure) for measure in MEASURES)
+    parts = (_lengths(findings, measure, measure) for measure in MEASURES)
     frame = pd.concat(parts)
-    names = {memory: memory_name(results.study, memory) for memory in results.memories}
+    names = {memory: memory_name(findings.study, memory) for memory in findings.memories}
     frame["measure"] = frame["memory"].map(names) + ", " + frame["measure"]
-    size = results.study.memory_size
+    size = findings.study.memory_size
     return make_table(
         "max_length_by_memory",
         "Maximum lengths by memory",
-        f"The networks trained with {size} slots, run with other memories{bracketed(results)}; "
+        f"The networks trained with {size} slots, run with other memories{bracketed(findings)}; "
         "entries: 95 % of the entries right, whole: of the answers. Growing: "
         f"from {size} slots on, more where they run short.",
         frame,
         ["task", "approach"],
         "measure",
-        task=results.tasks,
-        approach=results.approaches,
+        task=findings.tasks,
+        approach=findings.approaches,
         measure=[f"{name}, {measure}" for name in names.values() for measure in MEASURES],
     )
 
 
-def lengths_by_iterations(results: Results, stages: Mapping[int, Results]) -> Table:
+def lengths_by_iterations(findings: Findings, stages: Mapping[int, Findings]) -> Table:
     """Maximum lengths at every stage of a study that grew."""
     frame = pd.concat(
         _lengths(stage, "entries", "entries").assign(iterations=at) for at, stage in stages.items()
@@ -111,27 +112,27 @@ def lengths_by_iterations(results: Results, stages: Mapping[int, Results]) -> Ta
     return make_table(
         "max_length_by_iterations",
         "Maximum lengths by iterations of training",
-        f"With the slots of training, over the trials that were measured then{bracketed(results)}.",
-        frame[frame["memory"] == results.trained_memory],
+        f"With the slots of training, over the trials that were measured then{bracketed(findings)}.",
+        frame[frame["memory"] == findings.trained_memory],
         ["task", "iterations"],
         "approach",
-        task=results.tasks,
-        approach=results.approaches,
+        task=findings.tasks,
+        approach=findings.approaches,
     )
 
 
-def bracketed(results: Results) -> str:
+def bracketed(findings: Findings) -> str:
     """What stands in brackets beside a maximum length."""
-    trials = results.lengths["trials"].max() if len(results.lengths) else 1
+    trials = findings.lengths["trials"].max() if len(findings.lengths) else 1
     if trials == 1:
         return ""
     interval = f", of more than {FEW_TRIALS} the 95 % bootstrap interval"
     return f" (in brackets each trial{interval if trials > FEW_TRIALS else ''})"
 
 
-def _lengths(results: Results, measure: str, label: str) -> pd.DataFrame:
+def _lengths(findings: Findings, measure: str, label: str) -> pd.DataFrame:
     """One line per memory, task and approach, labelled in the column `measure`."""
-    frame = results.lengths.reset_index()
+    frame = findings.lengths.reset_index()
     parts = {"length": "", "each": "_each", "low": "_low", "high": "_high"}
     columns = {name: frame[measure + part] for name, part in parts.items()}
     text = [with_trials(*cell) for cell in zip(*columns.values(), strict=True)]
@@ -139,14 +140,14 @@ def _lengths(results: Results, measure: str, label: str) -> pd.DataFrame:
     return shown.assign(**columns, measure=label, text=text)
 
 
-def _paper_lengths(results: Results) -> pd.DataFrame:
+def _paper_lengths(findings: Findings) -> pd.DataFrame:
     """The paper's lengths of the study's tasks, laid out like ours."""
-    sizes = {False: results.trained_memory, True: str(10 * results.study.memory_size)}
+    sizes = {False: findings.trained_memory, True: str(10 * findings.study.memory_size)}
     lines = [
         {"memory": memory, "task": task, "approach": approach, "length": length}
         for extended, memory in sizes.items()
         for (task, approach), length in published.max_lengths(extended).items()
-        if task in results.tasks
+        if task in findings.tasks
     ]
     columns = ["memory", "task", "approach", "length"]
     frame = pd.DataFrame(lines, columns=columns)
@@ -168,12 +169,10 @@ def _with_factor(lengths: pd.DataFrame, memory: str, trained: str) -> pd.DataFra
     return pd.concat([chosen, factors.assign(approach=FACTOR, memory=memory, measure=measure)])
 
 
-def _training_scores(results: Results, memory: str) -> pd.DataFrame:
-    if results.study.training_lengths is None:
-        return pd.DataFrame()
-    frame = results.lengths.reset_index()
+def _training_scores(findings: Findings, memory: str) -> pd.DataFrame:
+    frame = findings.lengths.reset_index()
     frame = frame[frame["memory"] == memory]
-    first, last = results.study.training_lengths
+    first, last = findings.study.training_lengths
     return frame[["memory", "task", "approach"]].assign(
         measure=f"score at {first} to {last}, %",
         length=100 * frame["training_score"],

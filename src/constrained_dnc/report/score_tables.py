@@ -15,7 +15,7 @@ import pandas as pd
 from constrained_dnc import published
 from constrained_dnc.analysis import statistics
 from constrained_dnc.analysis.state_space import DIMENSIONS
-from constrained_dnc.report.results import Results, beside_paper, memory_name, runs_of
+from constrained_dnc.report.findings import Findings, beside_paper, memory_name
 from constrained_dnc.report.tables import (
     BOLD,
     ITALIC,
@@ -34,12 +34,12 @@ POOLED = f"the instances of {', '.join(published.STATEFUL)}"
 FLOOR_CAPTION = "Floor: the best answer that knows the length and ignores the input."
 
 
-def average_scores(rules: Mapping[str, Results], memory: str) -> Table:
+def average_scores(rules: Mapping[str, Findings], memory: str) -> Table:
     """Median, maximum, mean and SD over trials of the average score, and its floor."""
     main = next(iter(rules.values()))
     parts = []
-    for rule, results in beside_paper(rules).items():
-        chosen = results.averages[results.averages["memory"] == memory]
+    for rule, findings in beside_paper(rules).items():
+        chosen = findings.averages[findings.averages["memory"] == memory]
         described = chosen.groupby(["task", "approach"])["average"].agg(**STATISTICS)
         parts.append(_melted(described, rule))
     parts += [_paper_averages(main, memory), _average_floors(main, memory)]
@@ -75,43 +75,43 @@ def _melted(described: pd.DataFrame, source: str) -> pd.DataFrame:
     return frame.assign(source=source)
 
 
-def _paper_averages(results: Results, memory: str) -> pd.DataFrame:
-    extended = results.in_paper(memory)
+def _paper_averages(findings: Findings, memory: str) -> pd.DataFrame:
+    extended = findings.in_paper(memory)
     if extended is None:
-        return pd.DataFrame()
+        return pd.DataFrame(columns=["is_bold"])
     scores = published.average_scores(extended)
-    wanted = {key: asdict(told) for key, told in scores.items() if key[0] in results.tasks}
+    wanted = {key: asdict(told) for key, told in scores.items() if key[0] in findings.tasks}
     if not wanted:
-        return pd.DataFrame()
+        return pd.DataFrame(columns=["is_bold"])
     described = pd.DataFrame.from_dict(wanted, orient="index")
     described.index.names = ["task", "approach"]
     frame = _melted(described, "paper")
     bold = frame["task"].map(published.BOLD_MEDIANS[extended]) == frame["approach"]
     frame = frame.assign(is_bold=bold & (frame["statistic"] == "median"))
-    return frame[frame["approach"].isin(results.approaches)]
+    return frame[frame["approach"].isin(findings.approaches)]
 
 
-def _average_floors(results: Results, memory: str) -> pd.DataFrame:
-    first, last = results.averaged_lengths(memory)
-    rows = results.rows[results.rows["memory"] == memory]
+def _average_floors(findings: Findings, memory: str) -> pd.DataFrame:
+    first, last = findings.averaged_lengths(memory)
+    rows = findings.rows[findings.rows["memory"] == memory]
     lines = [
         {"task": task, "approach": approach, "share": floor.loc[first:last].mean()}
-        for task, floor in results.floors.items()
+        for task, floor in findings.floors.items()
         for approach in rows.loc[rows["task"] == task, "approach"].unique()
     ]
     return pd.DataFrame(lines).assign(statistic="floor", source="")
 
 
-def scores_by_length(results: Results, task: str) -> Table:
+def scores_by_length(findings: Findings, task: str) -> Table:
     """Median score over trials at some lengths by approach and memory, and the floor."""
     curves = {
-        (approach, memory_name(results.study, memory)): curve.median(skipna=False)
-        for approach in results.approaches
-        for memory in results.memories
-        if (curve := results.curves.get((memory, task, approach))) is not None
+        (approach, memory_name(findings.study, memory)): curve.median(skipna=False)
+        for approach in findings.approaches
+        for memory in findings.memories
+        if (curve := findings.curves.get((memory, task, approach))) is not None
     }
-    if task in results.floors:
-        curves["floor", ""] = results.floors[task]
+    if task in findings.floors:
+        curves["floor", ""] = findings.floors[task]
     frame = pd.concat(curves, names=["approach", "memory", "length"]).rename("share").reset_index()
     shown = frame[frame["length"].isin(LENGTHS_SHOWN)]
     shown = shown if len(shown) else frame
@@ -127,7 +127,7 @@ def scores_by_length(results: Results, task: str) -> Table:
     )
 
 
-def pair_tests(rules: Mapping[str, Results], memory: str) -> Iterator[Table]:
+def pair_tests(rules: Mapping[str, Findings], memory: str) -> Iterator[Table]:
     """Mann-Whitney U tests between pairs of approaches: the paper's five, then with others."""
     main = next(iter(rules.values()))
     extended = main.in_paper(memory)
@@ -165,11 +165,11 @@ def pair_tests(rules: Mapping[str, Results], memory: str) -> Iterator[Table]:
         )
 
 
-def correlations(results: Results) -> Table:
+def correlations(findings: Findings) -> Table:
     """Kendall's tau between curvature and average score, beside the paper's."""
     paper = published.curvature_correlations()
     lines = []
-    for found in results.correlations:
+    for found in findings.correlations:
         tau, p = paper.get(found.task, (None, None))
         lines += [
             (found.task, "tau", found.tau, 2),
@@ -180,12 +180,12 @@ def correlations(results: Results) -> Table:
         ]
     frame = pd.DataFrame(lines, columns=["task", "statistic", "value", "digits"])
     is_bold = frame["statistic"].str.endswith("p") & (frame["value"] <= statistics.SIGNIFICANCE)
-    text = [rounded(value, digits) for value, digits in frame[["value", "digits"]].to_numpy()]
+    text = [rounded(*cell) for cell in zip(frame["value"], frame["digits"], strict=True)]
     return make_table(
         "curvature_correlation",
         "Curvature and score",
         f"Kendall's tau between the curvature of the state's path and the average score, over "
-        f"{POOLED}, selected by {results.selection}; p by normal approximation, adjusted by "
+        f"{POOLED}, selected by {findings.selection}; p by normal approximation, adjusted by "
         f"Benjamini-Hochberg over the tasks. Bold: at most {statistics.SIGNIFICANCE}.",
         frame.assign(text=text, css=marked(is_bold)).drop(columns="digits"),
         ["task"],
@@ -193,9 +193,9 @@ def correlations(results: Results) -> Table:
     )
 
 
-def curvatures(results: Results) -> Table:
+def curvatures(findings: Findings) -> Table:
     """The curvature of every approach: the median and the range of its trials."""
-    groups = results.instances.groupby(["task", "approach"])["curvature"]
+    groups = findings.instances.groupby(["task", "approach"])["curvature"]
     frame = groups.agg(["median", "min", "max", "count"]).reset_index()
     text = [
         f"{row.median:.2f}" + (f" ({row.min:.2f} to {row.max:.2f})" if row.count > 1 else "")
@@ -204,18 +204,18 @@ def curvatures(results: Results) -> Table:
     return make_table(
         "curvature",
         "Curvature by approach",
-        f"Median over trials and, in brackets, their range; selected by {results.selection}.",
+        f"Median over trials and, in brackets, their range; selected by {findings.selection}.",
         frame.assign(text=text),
         ["task"],
         "approach",
-        task=results.tasks,
-        approach=results.approaches,
+        task=findings.tasks,
+        approach=findings.approaches,
     )
 
 
-def explained_variances(results: Results) -> Table:
+def explained_variances(findings: Findings) -> Table:
     """How much of the variance of the states the principal components hold."""
-    pooled = results.instances[results.instances["approach"].isin(published.STATEFUL)]
+    pooled = findings.instances[findings.instances["approach"].isin(published.STATEFUL)]
     ours = pooled.groupby("task")["explained_variance"].mean()
     paper = pd.Series(published.explained_variances(), dtype=float)
     sources = {"ours": ours, "paper": paper[paper.index.isin(ours.index)]}
@@ -228,7 +228,7 @@ def explained_variances(results: Results) -> Table:
         frame.assign(text=frame["share"].map(percent)),
         ["task"],
         "source",
-        task=results.tasks,
+        task=findings.tasks,
     )
 
 
@@ -236,7 +236,7 @@ def runs(study: Study) -> Table:
     """How long every run was trained, and which of its iterations each rule selected."""
     selected = study.results.groupby(["run_id", "selection"])["iteration"].last().unstack()
     selected = selected.reindex(columns=list(study.selections)).add_prefix("selected by ")
-    frame = runs_of(study).join(selected.astype("Int64"), on="run_id")
+    frame = study.runs.join(selected.astype("Int64")).reset_index()
     labels = ["task", "approach", "seed", "run_id"]
     lines = frame.astype(object).melt(labels, var_name="fact", value_name="value")
     return make_table(
