@@ -45,7 +45,9 @@ class Value:
 
     @property
     def spread(self) -> str:
-        return f"[{rounded(self.low, 0)}, {rounded(self.high, 0)}]" if self.trials > 1 else "one trial"
+        return (
+            f"[{rounded(self.low, 0)}, {rounded(self.high, 0)}]" if self.trials > 1 else "one trial"
+        )
 
 
 @dataclass(frozen=True)
@@ -58,20 +60,22 @@ class Verdict:
 
 
 def claims_table(findings: Findings, analysed: Findings) -> Table:
-    """One line per claim; `analysed` has the rule whose states were analysed."""
+    """One line per claim, those that were tested first; `analysed` has the rule whose states were analysed."""
+    judged = [(claim, judge(claim, findings, analysed)) for claim in published.claims()]
+    words = (AGREES, DISAGREES, NOT_TESTED)
+    judged.sort(key=lambda it: (words.index(it[1].agrees), it[1].ours == DASH))
     lines = []
-    for claim in published.claims():
-        verdict = judge(claim, findings, analysed)
+    for claim, verdict in judged:
         values = {"paper": paper_value(claim), "ours": verdict.ours}
         values |= {"p or spread": verdict.spread, "agrees": verdict.agrees}
-        lines += [(claim.topic, claim.text, column, text) for column, text in values.items()]
-    frame = pd.DataFrame(lines, columns=["topic", "claim", "column", "text"])
+        lines += [(claim.text, column, text) for column, text in values.items()]
+    frame = pd.DataFrame(lines, columns=["claim", "column", "text"])
     return make_table(
         "claims",
         "The paper's claims",
         CAPTION.format(rule=findings.selection),
         frame.assign(value=frame["text"]),
-        ["topic", "claim"],
+        ["claim"],
         "column",
     )
 
@@ -178,9 +182,7 @@ def _key(task: str, side: Side | None, findings: Findings) -> Key | None:
     return str(10 * size if side.extended else size), task, side.approach
 
 
-def _comparable(
-    larger: pd.DataFrame, trained: pd.DataFrame
-) -> tuple[pd.DataFrame, pd.DataFrame]:
+def _comparable(larger: pd.DataFrame, trained: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Two memories at the lengths that both were evaluated at.
 
     All lengths of the larger one count where the memory of training was seen to fail.

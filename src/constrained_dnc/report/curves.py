@@ -5,12 +5,12 @@ An approach has one colour in all figures, a memory one kind of dashes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
-import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -48,7 +48,7 @@ def drawings(findings: Findings) -> Iterator[Drawing]:
             f"{lines} {slots}",
             partial(score_against_length, findings, memory),
         )
-    if any((findings.trained_memory, "sort", it) in findings.curves for it in published.SUPPLEMENT_C):
+    if findings.keys([findings.trained_memory], ["sort"], published.SUPPLEMENT_C):
         yield Drawing(
             f"peephole_vs_vanilla_lstm{rule}",
             "Peephole against vanilla LSTM (supplement C)",
@@ -56,7 +56,7 @@ def drawings(findings: Findings) -> Iterator[Drawing]:
             partial(peephole_against_vanilla, findings),
         )
     for task in findings.tasks if len(findings.memories) > 1 else ():
-        if any(of == task for _, of, _ in findings.curves):
+        if findings.keys(findings.memories, [task]):
             yield Drawing(
                 f"memory_{task}{rule}",
                 f"Score against length by memory, {task}",
@@ -69,14 +69,10 @@ def score_against_length(
     findings: Findings, memory: str, tasks: Sequence[str] | None = None
 ) -> Figure:
     """A panel per task, a line per trial."""
-    shown = [
-        task
-        for task in tasks or findings.tasks
-        if any(of[:2] == (memory, task) for of in findings.curves)
-    ]
+    shown = tasks or findings.tasks_with(memory)
     figure, panels = grid(len(shown), columns=3 if len(shown) > 4 else 2, width=4.0, height=2.7)
     for panel, task in zip(panels, shown, strict=True):
-        keys = [key for key in _keys(findings, [memory], [task], findings.approaches)]
+        keys = findings.keys([memory], [task])
         _draw(panel, findings, keys)
         _label_lines(panel, findings, keys)
         panel.set_title(task, loc="left")
@@ -86,7 +82,7 @@ def score_against_length(
 def peephole_against_vanilla(findings: Findings) -> Figure:
     """Supplement C: the constraints on a peephole and on a vanilla LSTM, sort task."""
     order = (*published.APPROACHES, *published.SUPPLEMENT_C)
-    keys = _keys(findings, [findings.trained_memory], ["sort"], order)
+    keys = findings.keys([findings.trained_memory], ["sort"], order)
     figure, (panel,) = grid(1, columns=1, width=6.4, height=3.6)
     _draw(panel, findings, keys)
     _label_lines(panel, findings, keys)
@@ -98,9 +94,11 @@ def score_by_memory(
     findings: Findings, task: str, approaches: Sequence[str] | None = None
 ) -> Figure:
     """A panel per approach, the lines of every memory with dashes of their own."""
-    keys = _keys(findings, findings.memories, [task], approaches or findings.approaches)
-    names = list(dict.fromkeys(key[2] for key in keys))
-    figure, panels = grid(len(names), columns=2 if len(names) in (2, 4) else 3, width=3.6, height=2.6)
+    keys = findings.keys(findings.memories, [task], approaches)
+    names = [name for name in approaches or findings.approaches if name in {key[2] for key in keys}]
+    figure, panels = grid(
+        len(names), columns=2 if len(names) in (2, 4) else 3, width=3.6, height=2.6
+    )
     for panel, name in zip(panels, names, strict=True):
         _draw(panel, findings, [key for key in keys if key[2] == name])
         panel.set_title(name, loc="left", color=colours_of(findings.approaches)[name])
@@ -118,36 +116,6 @@ def score_by_memory(
     return _finish(figure, findings)
 
 
-def length_against_iterations(findings: Findings, stages: Mapping[int, Findings]) -> Figure:
-    """Maximum length of every trial against iterations, per task, for a study that grew."""
-    colours = colours_of(findings.approaches)
-    memory = findings.trained_memory
-    keys = dict.fromkeys(key for it in stages.values() for key in it.curves if key[0] == memory)
-    tasks = [task for task in findings.tasks if any(key[1] == task for key in keys)]
-    figure, panels = grid(len(tasks), columns=3, width=3.3, height=2.6)
-    for panel, task in zip(panels, tasks, strict=True):
-        for key in (key for key in keys if key[1] == task):
-            found = {at: it.lengths.loc[key] for at, it in stages.items() if key in it.curves}
-            lengths = [row["entries"] for row in found.values()]
-            panel.plot(list(found), lengths, color=colours[key[2]], marker="o", ms=3, label=key[2])
-            for at, row in found.items():
-                each = row["entries_each"]
-                panel.plot([at] * len(each), each, ".", color=colours[key[2]], alpha=0.5)
-        panel.set_title(task, loc="left")
-        panel.set_ylim(bottom=0)
-        panel.legend(fontsize=7.5)
-    figure.supxlabel("iterations", fontsize=9)
-    figure.supylabel("maximum length", fontsize=9)
-    return figure
-
-
-def _keys(
-    findings: Findings, memories: Sequence[str], tasks: Sequence[str], approaches: Sequence[str]
-) -> list[Key]:
-    wanted = [(memory, task, it) for task in tasks for it in approaches for memory in memories]
-    return [key for key in wanted if key in findings.curves]
-
-
 def _draw(panel: Axes, findings: Findings, keys: Sequence[Key]) -> None:
     """The lines of all trials, the floor, the training lengths, the slots and the 95 %."""
     ink, faint = mpl.rcParams["text.color"], mpl.rcParams["grid.color"]
@@ -155,22 +123,17 @@ def _draw(panel: Axes, findings: Findings, keys: Sequence[Key]) -> None:
     panel.axvspan(*findings.study.training_lengths, color=ink, alpha=0.07, lw=0, zorder=0)
     panel.axhline(100 * published.THRESHOLD, color=faint, lw=0.8, zorder=0)
     for key in keys:
-        memory, _, approach = key
-        look = {"color": colours[approach], "ls": DASHES[dashes(findings, memory)]}
-        curve = 100 * findings.curves[key]
-        measured = findings.measured[key]
-        thin = 0.9 if len(curve) < MANY_TRIALS else 0.5
-        for trial, scores in curve.iterrows():
-            known = scores[measured.loc[trial]]
-            panel.plot(known.index, known, lw=thin, alpha=0.85, **look)
-            if len(known) < scores.notna().sum():
-                panel.plot(known.index[-1:], known[-1:], "x", ms=4, color=colours[approach])
-        if len(curve) >= MANY_TRIALS:
-            panel.plot(curve.columns, curve.median(skipna=False), lw=2, **look)
-    lengths = [length for key in keys for length in findings.curves[key].columns]
-    floor = 100 * findings.floors.get(keys[0][1], pd.Series(dtype=float))
-    floor = floor[floor.index <= max(lengths)]
-    panel.plot(floor.index, floor, color=ink, lw=1, ls=(0, (1, 2)), zorder=1)
+        look: dict[str, Any] = {"color": colours[key[2]], "ls": DASHES[dashes(findings, key[0])]}
+        curve, lines = findings.curves[key], findings.trial_lines(key)
+        for line in lines.values():
+            panel.plot(line.index, 100 * line, lw=0.9, alpha=0.85, **look)
+            if len(line) < curve.shape[1]:
+                panel.plot(line.index[-1:], 100 * line[-1:], "x", ms=4, color=colours[key[2]])
+        if len(lines) >= MANY_TRIALS:
+            panel.plot(curve.columns, 100 * curve.median(skipna=False), lw=2, **look)
+    floor = findings.floor_line(keys[0][1], [key[0] for key in keys])
+    panel.plot(floor.index, 100 * floor, color=ink, lw=1, ls=(0, (1, 2)), zorder=1)
+    lengths = [int(length) for key in keys for length in findings.curves[key].columns]
     if max(lengths) > 2 * published.AVERAGE_UP_TO + 10:
         log_lengths(panel)
     for memory in dict.fromkeys([findings.trained_memory, *(key[0] for key in keys)]):

@@ -81,6 +81,8 @@ def darken(figure: Figure) -> None:
 def save(figure: Figure, directory: Path, name: str) -> bytes:
     """Write PNG and SVG files; return the PNG for the page."""
     make_folder(directory)
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")  # it is laid out: once is enough for three renderings
     for ending, metadata in (("svg", {"Date": None}), ("png", {})):
         file = io.BytesIO()
         figure.savefig(file, format=ending, dpi=DPI, metadata=metadata)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -68,10 +69,38 @@ class Findings:
         return _trials_by_length(self.rows, "score")
 
     @cached_property
-    def measured(self) -> dict[Key, pd.DataFrame]:
-        """Where `curves` were measured; elsewhere a trial was given up before, or not evaluated."""
-        counts = _trials_by_length(self.rows, "batches")
-        return {key: count.fillna(0) > 0 for key, count in counts.items()}
+    def batches(self) -> dict[Key, pd.DataFrame]:
+        """Batches behind `curves`: 0 at a length that a trial was given up before."""
+        return _trials_by_length(self.rows, "batches")
+
+    def keys(
+        self,
+        memories: Sequence[str],
+        tasks: Sequence[str],
+        approaches: Sequence[str] | None = None,
+    ) -> list[Key]:
+        """The keys of all curves that there are of these, by default of all approaches."""
+        names = self.approaches if approaches is None else approaches
+        return [key for key in product(memories, tasks, names) if key in self.curves]
+
+    def tasks_with(self, memory: str) -> list[str]:
+        """The tasks that have curves with a memory."""
+        return [task for task in self.tasks if self.keys([memory], [task])]
+
+    def trial_lines(self, key: Key) -> dict[str, pd.Series]:
+        """By seed, the scores of a trial at the lengths that it was measured at."""
+        curve, batches = self.curves[key], self.batches[key].to_numpy()
+        rows = zip(curve.index, curve.to_numpy(), batches > 0, strict=True)
+        return {
+            f"seed {seed}": pd.Series(scores[known], curve.columns[known])
+            for (seed, _), scores, known in rows
+        }
+
+    def floor_line(self, task: str, memories: Sequence[str]) -> pd.Series:
+        """The floor of a task as far as it was evaluated with these memories."""
+        floor = self.floors.get(task, pd.Series(dtype=float))
+        ends = [self.curves[key].columns[-1] for key in self.keys(memories, [task])]
+        return floor[floor.index <= max(ends, default=0)]
 
     @cached_property
     def whole_answers(self) -> dict[Key, pd.DataFrame]:
@@ -236,13 +265,15 @@ def stages_of(findings: Findings) -> dict[int, Findings]:
     """For a study that grew: its findings after every number of iterations it was measured at."""
     history = findings.study.history[["run_id", "iterations"]].drop_duplicates()
     grown = history[history.duplicated("run_id", keep=False)]["iterations"]
-    return {int(at): Findings(findings.study, findings.selection, int(at)) for at in sorted({*grown})}
+    return {
+        int(at): Findings(findings.study, findings.selection, int(at)) for at in sorted({*grown})
+    }
 
 
 def _trials_by_length(rows: pd.DataFrame, column: str) -> dict[Key, pd.DataFrame]:
     table = rows.set_index([*KEY, "seed", "run_id", "length"])[column]
     return {
-        key: group.droplevel(KEY).unstack("length")
+        key: group.droplevel([0, 1, 2]).unstack("length")
         for key, group in table.groupby(level=KEY, sort=False)
     }
 

@@ -39,7 +39,7 @@ def drawings(findings: Findings) -> Iterator[Drawing]:
         yield Drawing(
             "curvature_vs_score",
             "Curvature against score",
-            f"One dot per trial with a state. Mind the scales. Selected by {findings.selection}.",
+            f"One dot per trial with a state. Selected by {findings.selection}.",
             partial(curvature_against_score, findings),
         )
     for task in findings.tasks:
@@ -53,7 +53,9 @@ def drawings(findings: Findings) -> Iterator[Drawing]:
                 partial(state_trajectories, findings, task, phase),
             )
     for task in findings.tasks:
-        for mode, meaning in MODES.items() if _analysed(findings, task, "write_mode_encoding") else ():
+        for mode, meaning in (
+            MODES.items() if _analysed(findings, task, "write_mode_encoding") else ()
+        ):
             yield Drawing(
                 f"{mode}_modes_{task}",
                 f"{mode.capitalize()} modes, {task}",
@@ -85,7 +87,7 @@ def curvature_against_score(findings: Findings) -> Figure:
             dots = frame[(frame["task"] == task) & (frame["approach"] == name)]
             panel.scatter(dots["curvature"], 100 * dots["average"], s=24, color=colours[name])
         panel.set_title(task, loc="left")
-        panel.margins(0.12)
+        panel.set(xlim=(0, 1.05 * frame["curvature"].max()), ylim=(-2, 103))
     figure.supxlabel("curvature", fontsize=9)
     figure.supylabel("average score (%)", fontsize=9)
     handles = [Line2D([], [], ls="", marker="o", color=colours[it], label=it) for it in names]
@@ -154,7 +156,11 @@ def _trial_panels(
 ) -> Figure:
     """A row of panels per approach, a column per trial, drawn by `draw(panel, run_id)`."""
     rows = [_columns(findings, task, name) for name in approaches]
-    used = [place for place in range(BEST + 1 + WORST) if any(row[place : place + 1] > [""] for row in rows)]
+    used = [
+        place
+        for place in range(BEST + 1 + WORST)
+        if any(row[place : place + 1] > [""] for row in rows)
+    ]
     ratios = [1.0 if place != BEST else 0.25 for place in range(max(used) + 1)]
     size, colours = 1.55, colours_of(findings.approaches)
     # Margins in inches rather than a layout engine, which takes seconds for so many panels.
@@ -174,7 +180,9 @@ def _trial_panels(
                 panel.set_visible(False)
                 continue
             draw(panel, run_id)
-            panel.set_title(f"{100 * scores[run_id]:.0f} %", fontsize=7.5, fontweight="normal", pad=2)
+            panel.set_title(
+                f"{100 * scores[run_id]:.0f} %", fontsize=7.5, fontweight="normal", pad=2
+            )
         across[0].set_ylabel(name, color=colours[name], fontweight="bold", fontsize=8.5)
     return figure
 
