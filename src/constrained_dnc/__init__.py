@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from constrained_dnc.approaches import APPROACHES, Approach, Regularisation, get_approach
     from constrained_dnc.config import Config, EvaluationConfig, TrainingConfig, make_config
     from constrained_dnc.errors import RunError, SettingError
-    from constrained_dnc.evaluation.lengths import evaluate, predict
+    from constrained_dnc.evaluation.prediction import predict
+    from constrained_dnc.evaluation.scoring import evaluate
     from constrained_dnc.model.backend import choose_backend
     from constrained_dnc.model.build import build_dnc
     from constrained_dnc.model.config import ModelConfig
@@ -69,7 +70,8 @@ HOMES = {
     "approaches": "APPROACHES Approach Regularisation get_approach",
     "config": "Config EvaluationConfig TrainingConfig make_config",
     "errors": "SettingError RunError",
-    "evaluation.lengths": "evaluate predict",
+    "evaluation.prediction": "predict",
+    "evaluation.scoring": "evaluate",
     "model.backend": "choose_backend",
     "model.build": "build_dnc",
     "model.config": "ModelConfig",

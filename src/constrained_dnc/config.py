@@ -231,10 +231,10 @@ def parse_lengths(text: str, setting: str = "lengths") -> tuple[int, ...]:
     return tuple(lengths)
 
 
-def parse_memory_sizes(text: str) -> list[MemorySize]:
+def parse_memories(text: str) -> list[MemorySize]:
     """Memory sizes from text, written like lengths, with or without a growing one.
 
-    >>> parse_memory_sizes("50..100:25,growing")
+    >>> parse_memories("50..100:25,growing")
     [50, 75, 100, 'growing']
     """
     if not any(sign in text for sign in (",", "..", ":")):

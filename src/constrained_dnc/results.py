@@ -9,6 +9,7 @@ import io
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from constrained_dnc.errors import RunError, first_line
@@ -36,7 +37,6 @@ COLUMNS: dict[str, str] = {
     "floor": "float64",  # the best score without a look at the input
 }
 """Names and types of the columns. Shares of what is right are NaN where nothing was measured."""
-SHARES = ["score", "sequence_accuracy", "recall"]
 
 
 def results_frame(rows: Iterable[Mapping[str, object]] = ()) -> pd.DataFrame:
@@ -78,5 +78,7 @@ def memory_order(memory: str) -> float:
 
 def with_failures_as_zero(results: pd.DataFrame) -> pd.DataFrame:
     """Count lengths that were given up, and scores that are not finite, as all wrong."""
-    shares = results[SHARES[:2]].where(results[SHARES[:2]].abs() <= 1, 0.0)
-    return results.assign(**{name: shares[name] for name in shares})
+    shares = results[["score", "sequence_accuracy"]]
+    results = results.copy()
+    results[shares.columns] = shares.where(np.isfinite(shares), 0.0)
+    return results

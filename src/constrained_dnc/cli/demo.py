@@ -10,7 +10,7 @@ from typing import Any
 from constrained_dnc.cli.parsing import parse
 from constrained_dnc.config import parse_lengths
 from constrained_dnc.errors import LARGEST_SEED, SettingError, require_integer
-from constrained_dnc.evaluation.lengths import predict
+from constrained_dnc.evaluation.prediction import predict
 from constrained_dnc.published import ITERATIONS
 from constrained_dnc.tasks.task import AbstractTask
 from constrained_dnc.training.run import Run, load_run

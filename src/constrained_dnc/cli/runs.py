@@ -21,7 +21,7 @@ from constrained_dnc.config import (
     TrainingConfig,
     make_config,
     parse_lengths,
-    parse_memory_sizes,
+    parse_memories,
 )
 from constrained_dnc.errors import RunError, SettingError, one_of
 from constrained_dnc.model.config import GROWING, ModelConfig, read_memory_size
@@ -29,7 +29,7 @@ from constrained_dnc.plugins import is_import_path
 from constrained_dnc.tasks.registry import get_task
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    import pandas as pd
 
     from constrained_dnc.training.run import Run
 
@@ -119,7 +119,7 @@ def _approach_named(word: str) -> Approach:
     if not word.endswith(".py") and not is_import_path(word):
         accepted = f"{one_of(APPROACHES, word)}, or file.py:NAME for one of your own"
         raise SettingError("approach", word, accepted)
-    from constrained_dnc.sweep.approaches import find_approaches  # noqa: PLC0415 - slow to import
+    from constrained_dnc.sweep.approach_names import find_approaches  # noqa: PLC0415 - slow to import
 
     found = find_approaches([word])
     if len(found) > 1:
@@ -166,10 +166,9 @@ class _Evaluate:
 def evaluate(arguments: list[str]) -> int:
     """Score the selected parameters of a run for every length, into a Parquet file."""
     asked = parse(_Evaluate, arguments, "cdnc evaluate", evaluate.__doc__)
-    sizes = None if asked.memory_size is None else parse_memory_sizes(asked.memory_size)
+    sizes = None if asked.memory_size is None else parse_memories(asked.memory_size)
     lengths = None if asked.lengths is None else parse_lengths(asked.lengths)
-    from constrained_dnc.evaluation.lengths import evaluate as evaluate_run  # noqa: PLC0415 - slow to import
-    from constrained_dnc.evaluation.lengths import make_plan, store_scores  # noqa: PLC0415
+    from constrained_dnc.evaluation.scoring import evaluate as evaluate_run  # noqa: PLC0415 - slow to import
     from constrained_dnc.training.compilation import use_compilation_cache  # noqa: PLC0415
     from constrained_dnc.training.run import load_run  # noqa: PLC0415
 
@@ -179,36 +178,32 @@ def evaluate(arguments: list[str]) -> int:
         table = evaluate_run(
             run,
             lengths=lengths,
-            memory_sizes=sizes,
+            memories=sizes,
             batches=asked.batches,
             selection=asked.selection,
             backend=asked.backend,
             threads=asked.threads,
             progress=lambda done, total, row: ticker.show(
-                int(100 * done / total), 100, f"length {row.length}, memory size {row.memory_size}"
+                int(100 * done / total), 100, f"length {row.length}, memory size {row.memory}"
             ),
-            store=False,
         )
     if asked.json:
-        print(json.dumps(table.to_pylist()))
+        print(table.to_json(orient="records"))
     else:
-        _print_scores(run, table, len(make_plan(run, lengths, sizes, asked.batches)))
-    store_scores(run, table, asked.selection or run.default_rule)  # what is printed is not lost
+        _print_scores(run, table)
     return 0
 
 
-def _print_scores(run: Run, table: pa.Table, planned: int) -> None:
-    from constrained_dnc.evaluation.memories import size_in  # noqa: PLC0415
-
+def _print_scores(run: Run, table: pd.DataFrame) -> None:
     print(f"{'memory size':>11}  {'length':>6}  {run.task.score_kind:>8}  whole sequence")
-    for row in table.to_pylist():
+    for row in table[table["batches"] > 0].to_dict("records"):
         print(
-            f"{size_in(row):>11}  {row['length']:6}  {100 * row['score']:6.1f} %  "
+            f"{row['memory']:>11}  {row['length']:6}  {100 * row['score']:6.1f} %  "
             f"{100 * row['sequence_accuracy']:12.1f} %"
         )
-    if planned > len(table):
-        print(f"{GROWING:>11}  longer inputs not measured: less than half is right")
-    row = table.slice(0, 1).to_pylist()[0]
+    for memory in table[table["batches"] == 0]["memory"].unique():
+        print(f"{memory:>11}  longer inputs not measured: the score is next to the floor")
+    row = table.to_dict("records")[0]
     print(
         f"{row['task']}, {row['approach']}, seed {row['seed']}: parameters of iteration "
         f"{row['iteration']} (selection by rule {row['selection']}; {row['status']} after "
@@ -242,21 +237,23 @@ def frontier(arguments: list[str]) -> int:
         mapping.default_lengths(run) if asked.lengths is None else parse_lengths(asked.lengths)
     )
     memory_sizes = (
-        mapping.default_memory_sizes(run)
+        mapping.default_memories(run)
         if asked.memory_size is None
-        else parse_memory_sizes(asked.memory_size)
+        else parse_memories(asked.memory_size)
     )
+    folder = Path() if run.is_pretrained else run.folder
     with Ticker("evaluated") as ticker:
         table = mapping.map_frontier(
             run,
             lengths,
             memory_sizes,
             asked.batches,
+            folder,
             lambda done, total, planned: ticker.show(
-                100 * done / total, 100.0, f"{planned.memory_size} slots, length {planned.length}"
+                100 * done / total, 100.0, f"{planned.memory} slots, length {planned.length}"
             ),
         )
-    print(f"frontier: {mapping.draw_frontier(run, table)}")
+    print(f"frontier: {mapping.draw_frontier(run, table, folder)}")
     return 0
 
 
@@ -290,7 +287,7 @@ def predict(arguments: list[str]) -> int:
     texts = [text for text in asked.texts or _lines() if text.strip()]
     if not texts:
         raise SettingError("problem", "", "text, or lines on standard input, such as '3 1 4 1 0'")
-    from constrained_dnc.evaluation.lengths import predict as predict_all  # noqa: PLC0415 - slow
+    from constrained_dnc.evaluation.prediction import predict as predict_all  # noqa: PLC0415 - slow
     from constrained_dnc.training.compilation import use_compilation_cache  # noqa: PLC0415
     from constrained_dnc.training.run import load_run  # noqa: PLC0415
 
@@ -301,7 +298,7 @@ def predict(arguments: list[str]) -> int:
     answers = predict_all(
         run,
         texts,
-        memory_size=memory_size,
+        memory=memory_size,
         selection=asked.selection,
         backend=asked.backend,
     )

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import math
-import sys
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
-import pyarrow as pa
 import tyro
-from rich.table import Table
-from rich.text import Text
 
+from constrained_dnc.choices import SelectionRule
 from constrained_dnc.cli.parsing import parse, value_of
 from constrained_dnc.cli.progress import Ticker, screen
 from constrained_dnc.cli.telling import tell
@@ -55,6 +52,12 @@ class _Reproduce:
     """Processes on this machine; by default one per core."""
     scheduler: str | None = None
     """The address of a running Dask scheduler, such as tcp://head:8786, instead."""
+    rules: tuple[SelectionRule, ...] = ()
+    """The selection rules whose parameters are evaluated; by default all."""
+    analyses: bool = True
+    """Analyse states and memory modes."""
+    trust_code: bool = False
+    """Run the code that a resumed study names: user-defined tasks, controllers and constraints."""
     model: ModelConfig = field(default_factory=ModelConfig)
     training: TrainingConfig = field(default_factory=TrainingConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
@@ -76,7 +79,8 @@ def reproduce(arguments: list[str]) -> int:
     if asked.workers is not None:
         require_integer("workers", asked.workers, 1)
     from constrained_dnc.cli.watching import SweepWatcher  # noqa: PLC0415 - slow to import
-    from constrained_dnc.study.layout import ATTEMPTS  # noqa: PLC0415
+    from constrained_dnc.study import read_study  # noqa: PLC0415
+    from constrained_dnc.study.layout import FAILURES  # noqa: PLC0415
     from constrained_dnc.sweep.executors import connected, execute  # noqa: PLC0415
     from constrained_dnc.training.stopping import interrupts_raise  # noqa: PLC0415
 
@@ -97,20 +101,16 @@ def reproduce(arguments: list[str]) -> int:
                 _tell_estimate(plan, to_do, workers)
                 with SweepWatcher(plan, to_do, max(1, workers)) as watcher:
                     execute(plan, client, watcher, to_do)
-        failures = plan.write_failures()
+        failures = read_study(folder).failures
         write_report(folder)
     except KeyboardInterrupt:
         tell("interrupted; the same command resumes from here")
         raise
     for failure in failures:
-        told = (
-            f"failed {failure['attempts']} times: {failure['task']} {failure['approach']} "
-            f"trial {failure['seed']}: {failure['reason']}"
-        )
-        print(printable(told))
+        name = f"{failure['task']} {failure['approach']} trial {failure['seed']}"
+        print(printable(f"failed: {name}: {failure['reason']}"))
     if failures:
-        attempts = folder / ATTEMPTS
-        print(f"{attempts} has the tracebacks; delete it, and the same command tries again")
+        print(f"{folder / FAILURES} has the tracebacks; the same command tries again")
     return 1 if failures else 0
 
 
@@ -125,8 +125,9 @@ def _opened(asked: _Reproduce, arguments: list[str]) -> Plan:
 
     folder = asked.study or Path("studies", asked.preset)
     options = {argument.partition("=")[0] for argument in arguments if argument.startswith("--")}
-    if options <= {"--study", "--workers", "--scheduler"} and asked.study and is_study(folder):
-        return reopen_study(folder)
+    is_resumed = options <= {"--study", "--workers", "--scheduler", "--trust-code"}
+    if is_resumed and asked.study and is_study(folder):
+        return reopen_study(folder, trust_code=asked.trust_code)
     request = make_request(
         asked.preset,
         asked.tasks,
@@ -134,19 +135,25 @@ def _opened(asked: _Reproduce, arguments: list[str]) -> Plan:
         asked.trials,
         asked.iterations,
         (asked.model, asked.training, asked.evaluation),
+        asked.rules,
+        asked.analyses,
     )
     return open_study(folder, request, ["reproduce", *arguments])
 
 
 def _tell_estimate(plan: Plan, to_do: list[Config], workers: int) -> None:
-    """Say what is waited for, and how long training takes."""
-    from constrained_dnc.files import is_locked  # noqa: PLC0415
+    """Say what is waited for, and how long the runs take."""
+    from filelock import FileLock, Timeout  # noqa: PLC0415
+
     from constrained_dnc.sweep.trial import estimate_seconds  # noqa: PLC0415
 
-    held = [plan.lock(config) for config in to_do if is_locked(plan.lock(config))]
-    if held:
-        owners = ", ".join(sorted({lock.read_text().strip() for lock in held}))
-        tell(f"waiting for runs that an earlier sweep is still working on: {owners}")
+    for config in to_do:
+        lock = plan.lock(config)
+        try:
+            if lock.exists():
+                FileLock(lock, timeout=0).acquire().lock.release()
+        except Timeout:
+            tell(f"waiting for a run of another sweep: {lock.read_text().strip()}")
     if not workers:
         tell("the scheduler has no workers yet; runs start as they come")
         return
@@ -154,10 +161,12 @@ def _tell_estimate(plan: Plan, to_do: list[Config], workers: int) -> None:
     told = f"{workers} worker{'s' if workers > 1 else ''}; "
     try:
         rounds = math.ceil(len(to_do) / workers)
-        seconds = estimate_seconds(to_do[0]) * rounds
-        told += f"training alone takes about {timedelta(seconds=math.ceil(seconds))}"
+        training, evaluation = (
+            timedelta(seconds=math.ceil(seconds * rounds)) for seconds in estimate_seconds(to_do[0])
+        )
+        told += f"training takes about {training}, evaluation up to {evaluation}"
         told += " if all runs are like the first" if len(to_do) > 1 else ""
-    except Exception as error:  # of a user's own task: its runs will say more
+    except Exception as error:  # of a user-defined task: its runs will say more
         told += f"the first run cannot be timed ({type(error).__name__})"
     tell(told)
 
@@ -193,47 +202,19 @@ def write_report(folder: Path) -> None:
 class _Results:
     study: StudyPath
     """A study directory, finished or not."""
-    sql: str | None = None
-    """A question about the table results, such as DESCRIBE results; by default the longest inputs
-    with at least 95 % right."""
     csv: bool = False
-    """Print comma-separated values instead of a table; without a question all results."""
+    """Print all results as comma-separated values instead of the table of maximum lengths."""
 
 
 def results(arguments: list[str]) -> int:
-    """Show the maximum lengths of a study, or ask its results a question in SQL."""
+    """Show the maximum lengths of a study, or print all of its results as CSV."""
     asked = parse(_Results, arguments, "cdnc results", results.__doc__)
-    from constrained_dnc.study import query  # noqa: PLC0415 - slow to import
+    if asked.csv:
+        from constrained_dnc.study import read_study  # noqa: PLC0415 - slow to import
 
-    if asked.sql is None and not asked.csv:
-        from constrained_dnc.report.page import terminal_table  # noqa: PLC0415
-
-        screen().print(terminal_table(asked.study))
+        print(read_study(asked.study).history.to_csv(index=False), end="")
         return 0
-    sql = "FROM results" if asked.sql is None else asked.sql
-    answer = query(asked.study, sql)
-    try:
-        if asked.csv:
-            import pyarrow.csv  # noqa: PLC0415
+    from constrained_dnc.report.page import terminal_table  # noqa: PLC0415
 
-            text = pa.BufferOutputStream()  # all of it or nothing
-            pyarrow.csv.write_csv(answer, text)
-            sys.stdout.buffer.write(text.getvalue().to_pybytes())
-        else:
-            screen().print(_as_table(answer))
-    except (pa.ArrowException, ValueError, OverflowError) as error:
-        kind = "a query whose columns can be printed, cast to VARCHAR for instance"
-        raise SettingError("sql", sql, f"{kind} ({error})") from error
+    screen().print(terminal_table(asked.study))
     return 0
-
-
-def _as_table(answer: pa.Table) -> Table:
-    """Cells as they are: neither markup nor a terminal's commands."""
-    table = Table(box=None)
-    for name in answer.column_names:
-        justify: Literal["left", "right"] = "left" if name in ("task", "approach") else "right"
-        table.add_column(Text(printable(name)), justify=justify, overflow="fold")
-    for row in zip(*(column.to_pylist() for column in answer.columns), strict=True):
-        cells = ("" if value is None else printable(str(value)) for value in row)
-        table.add_row(*map(Text, cells))
-    return table

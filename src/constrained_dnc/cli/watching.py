@@ -20,7 +20,7 @@ from constrained_dnc.cli.speed import RunningClock, Speed
 from constrained_dnc.config import Config
 from constrained_dnc.errors import RunError, printable
 from constrained_dnc.study.layout import run_folder
-from constrained_dnc.sweep.plan import MAX_ATTEMPTS, Plan
+from constrained_dnc.sweep.plan import Plan
 from constrained_dnc.tasks.registry import get_task
 from constrained_dnc.training.disk import STATUS
 from constrained_dnc.training.run import read_status
@@ -71,12 +71,9 @@ class SweepWatcher:
         self._one_less(config)
         self.say(f"{self.ended_runs}/{self.total} {name_of(config)}: {state}, {self.left()}")
 
-    def failed(self, config: Config, reasons: list[str]) -> None:
-        if len(reasons) < MAX_ATTEMPTS:
-            self.say(f"{name_of(config)} failed and is tried again: {reasons[-1]}")
-        else:
-            self._one_less(config)
-            self.say(f"{name_of(config)} is given up after {MAX_ATTEMPTS} attempts: {reasons[-1]}")
+    def failed(self, config: Config, reason: str) -> None:
+        self._one_less(config)
+        self.say(f"{name_of(config)} failed: {reason}")
 
     def _one_less(self, config: Config) -> None:
         self.ended_runs += 1

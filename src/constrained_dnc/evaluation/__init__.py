@@ -1,1 +1,1 @@
-"""Evaluation: from a run directory to scores."""
+"""Evaluation: from a model or a run to a table of scores."""

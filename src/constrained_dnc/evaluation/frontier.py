@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import matplotlib as mpl
-import numpy as np
-import pyarrow as pa
-from jaxtyping import Float
+import pandas as pd
 
 from constrained_dnc.choices import EXTENSION
 from constrained_dnc.config import parse_lengths
-from constrained_dnc.evaluation.lengths import Planned, evaluate
-from constrained_dnc.evaluation.memories import size_in
+from constrained_dnc.evaluation.scoring import Progress, make_plan, measure
+from constrained_dnc.evaluation.subject import subject_of
 from constrained_dnc.files import make_folder, write_atomically
 from constrained_dnc.model.config import GROWING, MemorySize
 from constrained_dnc.published import MASTERED, THRESHOLD
-from constrained_dnc.storage import write_table
+from constrained_dnc.results import memory_order, write_results_file
 from constrained_dnc.training.disk import FRONTIER, FRONTIER_PICTURE
 from constrained_dnc.training.run import Run
 
@@ -32,7 +30,7 @@ def default_lengths(run: Run) -> list[int]:
     return list(lengths[:: -(-len(lengths) // 20)])
 
 
-def default_memory_sizes(run: Run) -> list[MemorySize]:
+def default_memories(run: Run) -> list[MemorySize]:
     """From half to ten times the slots of training, and a growing memory."""
     trained = run.config.model.memory_size
     sizes = sorted({max(1, halves * trained // 2) for halves in (1, 2, 3, 4, 8, 2 * EXTENSION)})
@@ -42,66 +40,50 @@ def default_memory_sizes(run: Run) -> list[MemorySize]:
 def map_frontier(
     run: Run,
     lengths: Sequence[int],
-    memory_sizes: Sequence[MemorySize],
+    memories: Sequence[MemorySize],
     batches: int,
-    progress: Callable[[float, float, Planned], None] | None = None,
-) -> pa.Table:
-    """Evaluate every pair of length and memory size, into RUN/frontier.parquet."""
-    table = evaluate(
-        run,
-        lengths=lengths,
-        memory_sizes=memory_sizes,
-        batches=batches,
-        progress=progress,
-        store=False,
-    )
-    make_folder(run.products)
-    write_table(run.products / FRONTIER, table)
+    folder: Path,
+    progress: Progress | None = None,
+) -> pd.DataFrame:
+    """Evaluate every pair of length and memory, into FOLDER/frontier.parquet."""
+    subject = subject_of(run)
+    plan = make_plan(subject, lengths, memories, batches)
+    table = measure(subject, plan, subject.backend(), progress)
+    make_folder(folder)
+    write_results_file(folder / FRONTIER, table)
     return table
 
 
-def score_grid(
-    table: pa.Table,
-) -> tuple[list[int], list[MemorySize], Float[np.ndarray, "memory_sizes lengths"]]:
-    """Lengths, memory sizes (a growing one last) and the score of every pair."""
-    rows = table.select(["length", "memory", "memory_size", "score"]).to_pylist()
-    lengths = sorted({row["length"] for row in rows})
-    found = set(map(size_in, rows))
-    memory_sizes: list[MemorySize] = [*sorted(size for size in found if size != GROWING)]
-    memory_sizes += [GROWING] if GROWING in found else []
-    scores = np.full((len(memory_sizes), len(lengths)), np.nan)
-    for row in rows:
-        scores[memory_sizes.index(size_in(row)), lengths.index(row["length"])] = row["score"]
-    return lengths, memory_sizes, scores
+def score_grid(table: pd.DataFrame) -> pd.DataFrame:
+    """Scores with a row for every memory, a growing one last, and a column for every length."""
+    grid = table.pivot(index="memory", columns="length", values="score")
+    return grid.reindex(sorted(grid.index, key=memory_order))
 
 
-def draw_frontier(run: Run, table: pa.Table) -> Path:
-    """The heat map, into RUN/frontier.png; dots mark what is at least 95 % right."""
-    config = run.config
-    lengths, memory_sizes, scores = score_grid(table)
-    size = (max(6.0, 0.32 * len(lengths) + 2.5), max(3.0, 0.4 * len(memory_sizes) + 1.8))
+def draw_frontier(run: Run, table: pd.DataFrame, folder: Path) -> Path:
+    """The heat map, into FOLDER/frontier.png; dots mark what is at least 95 % right."""
+    config, grid = run.config, score_grid(table)
+    size = (max(6.0, 0.32 * grid.shape[1] + 2.5), max(3.0, 0.4 * len(grid) + 1.8))
     figure = Figure(figsize=size, layout="constrained")
     axes = figure.add_subplot()
     image = axes.imshow(
-        100 * scores, origin="lower", aspect="auto", vmin=0, vmax=100, cmap="cividis"
+        100 * grid.to_numpy(), origin="lower", aspect="auto", vmin=0, vmax=100, cmap="cividis"
     )
-    axes.set_xticks(range(len(lengths)), [str(length) for length in lengths], rotation=90)
-    axes.set_yticks(range(len(memory_sizes)), [str(size) for size in memory_sizes])
-    if config.model.memory_size in memory_sizes:
-        trained_with = memory_sizes.index(config.model.memory_size)
-        axes.get_yticklabels()[trained_with].set_fontweight("bold")
+    axes.set_xticks(range(grid.shape[1]), [str(length) for length in grid.columns], rotation=90)
+    axes.set_yticks(range(len(grid)), list(grid.index))
+    for label in axes.get_yticklabels():
+        if label.get_text() == str(config.model.memory_size):
+            label.set_fontweight("bold")
     axes.set_xlabel("input length")
     axes.set_ylabel("memory size")
-    trained = f"trained with {config.model.memory_size} slots"
-    lengths_seen = f"lengths {config.training.min_length} to {config.training.max_length}"
-    axes.set_title(
-        f"{run.task.name}, {config.approach.name}: {trained}, {lengths_seen}", fontsize=10
-    )
-    for row, column in zip(*np.nonzero(scores >= MASTERED), strict=True):
-        axes.plot(column, row, marker="o", markersize=3, color="black")
+    slots = f"trained with {config.model.memory_size} slots"
+    lengths = f"lengths {config.training.min_length} to {config.training.max_length}"
+    axes.set_title(f"{run.task.name}, {config.approach.name}: {slots}, {lengths}", fontsize=10)
+    for row, scores in enumerate(grid.to_numpy()):
+        for column in (scores >= MASTERED).nonzero()[0]:
+            axes.plot(column, row, marker="o", markersize=3, color="black")
     figure.colorbar(image, label=f"{run.task.score_kind}, % (dots: at least {100 * THRESHOLD:.0f})")
-    path = run.products / FRONTIER_PICTURE
     picture = io.BytesIO()
     figure.savefig(picture, dpi=120)
-    write_atomically(path, picture.getvalue())
-    return path
+    write_atomically(folder / FRONTIER_PICTURE, picture.getvalue())
+    return folder / FRONTIER_PICTURE

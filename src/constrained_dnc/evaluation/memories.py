@@ -1,9 +1,8 @@
-"""Which memory a trained model is given: a number of slots, or one that grows with its input."""
+"""Which memory a trained model runs with: a number of slots, or one that grows with its input."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -11,42 +10,40 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from constrained_dnc.choices import RULES, Memory, extended
 from constrained_dnc.errors import RunError
-from constrained_dnc.files import checksum_of, is_count, read_json, write_json
+from constrained_dnc.files import read_json, write_json
+from constrained_dnc.model.backend import AbstractBackend
 from constrained_dnc.model.config import GROWING, MemorySize
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.model.growing import Growing
 from constrained_dnc.shapes import Array, Float
 from constrained_dnc.tasks.task import Batch
 from constrained_dnc.training.disk import FREE_CAPACITY
-from constrained_dnc.training.run import Run, Selected, require_own
+from constrained_dnc.training.run import Run, Selected
 from constrained_dnc.training.streams import evaluation_batch
 
 
-def source_of(memory_size: MemorySize, trained: int) -> str:
-    """Where a memory size comes from, as results call it."""
-    found = {size: memory for memory, size in memory_sizes(trained).items()}
-    return found.get(memory_size, "given")
+def outputs_of(
+    backend: AbstractBackend,
+    model: DNC,
+    memory: int | Growing,
+    inputs: Float[Any, "time batch inputs"],
+) -> Float[np.ndarray, "time batch outputs"]:
+    """The outputs of a model that runs with another memory than in training."""
+    return np.asarray(backend.forward(model, inputs, memory).outputs)
 
 
-def memory_sizes(trained: int) -> dict[Memory, MemorySize]:
-    """The sizes of the memories that are compared, from the slots of training."""
-    return {"trained": trained, "extended": extended(trained), "growing": GROWING}
+def growing_memory(training_slots: int, free_capacity: float) -> Growing:
+    """The growing memory of a model that was trained with that many slots."""
+    capacity = min(free_capacity, float(training_slots))
+    return Growing(training_slots, capacity, limit=max(Growing.limit, 2 * training_slots))
 
 
-def size_in(row: Mapping[str, Any]) -> MemorySize:
-    """The memory size that a row of results is about, of which `source_of` is one column."""
-    return GROWING if row["memory"] == GROWING else int(row["memory_size"])
-
-
-def memory_for(run: Run, memory_size: MemorySize, selected: Selected) -> int | Growing:
-    """What the backends take for a memory size, with those parameters."""
-    if memory_size != GROWING:
-        return memory_size
-    trained = run.config.model.memory_size
-    capacity = min(free_capacity_of(run, selected), float(trained))
-    return Growing(trained, capacity, limit=max(Growing.limit, 2 * trained))
+def memory_for(run: Run, memory: MemorySize, selected: Selected) -> int | Growing:
+    """The memory of that size for the selected parameters of a run."""
+    if memory != GROWING:
+        return memory
+    return growing_memory(run.config.model.memory_size, free_capacity_of(run, selected))
 
 
 def free_capacity_of(run: Run, selected: Selected) -> float:
@@ -54,39 +51,19 @@ def free_capacity_of(run: Run, selected: Selected) -> float:
 
     Measured on one batch of the longest training length, then kept in the run directory.
     """
-    known, rule = _known_free_capacities(run), selected.rule
-    if rule in known and known[rule]["iteration"] == selected.iteration:
-        return float(known[rule]["free_capacity"])
+    path, known = run.folder / FREE_CAPACITY, {}
+    with suppress(RunError):  # it is measured again
+        known = read_json(path)
+    stored = known.get(selected.rule)
+    if isinstance(stored, dict) and stored.get("iteration") == selected.iteration:
+        return float(stored["free_capacity"])
     batch = evaluation_batch(run.task, run.config, run.config.training.max_length, 0)
-    found = least_free_capacity(selected.model, batch)
+    capacity = least_free_capacity(selected.model, batch)
     if not run.is_pretrained:
-        known[rule] = {"iteration": selected.iteration, "free_capacity": found}
-        stored = {"run_id": run.config.run_id, **known}
+        known[selected.rule] = {"iteration": selected.iteration, "free_capacity": capacity}
         with suppress(RunError):  # a run on a read-only disk can be used, too
-            write_json(run.folder / FREE_CAPACITY, {**stored, "checksum": checksum_of(stored)})
-    return found
-
-
-def _known_free_capacities(run: Run) -> dict[str, dict[str, Any]]:
-    """What was measured of this run; what is damaged or of another run can be measured again."""
-    path = run.folder / FREE_CAPACITY
-    try:
-        stored = read_json(path)
-        require_own(path, stored, run.config.run_id)
-    except RunError:
-        return {}
-    if stored.get("checksum", checksum_of(stored)) != checksum_of(stored):
-        return {}
-    most = run.config.model.memory_size
-    return {rule: stored[rule] for rule in RULES if _is_capacity(stored.get(rule), most)}
-
-
-def _is_capacity(about: Any, most: int) -> bool:
-    """Whether this is an iteration and its free capacity, a number of slots up to `most`."""
-    if not isinstance(about, dict) or not is_count(about.get("iteration")):
-        return False
-    capacity: Any = about.get("free_capacity")
-    return type(capacity) in (int, float) and 0 <= capacity <= most
+            write_json(path, known)
+    return capacity
 
 
 def least_free_capacity(model: DNC, batch: Batch) -> float:

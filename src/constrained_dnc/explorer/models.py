@@ -10,11 +10,12 @@ from typing import Any
 from constrained_dnc import zoo
 from constrained_dnc.choices import PAPER_RULE
 from constrained_dnc.config import Config
+from constrained_dnc.evaluation.scoring import EVALUATION_FILE
 from constrained_dnc.explorer.scores import Curve, pretrained_curves, stored_curves
 from constrained_dnc.files import is_locked
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.tasks.task import AbstractTask
-from constrained_dnc.training.disk import LOCK, SELECTED, STATUS, evaluation_files
+from constrained_dnc.training.disk import LOCK, SELECTED, STATUS
 from constrained_dnc.training.run import Run, Selected, Status, load_run
 
 LONGEST_DRAWN = 250
@@ -100,8 +101,7 @@ def version_of(name: str) -> Any:
     if zoo.is_name(name):
         return name
     folder = Path(name)
-    scores = evaluation_files(folder, PAPER_RULE)
-    files = [folder / SELECTED[PAPER_RULE], folder / STATUS, *scores]
+    files = [folder / name for name in (SELECTED[PAPER_RULE], STATUS, EVALUATION_FILE)]
     stamps = [(path.name, path.stat().st_mtime_ns) for path in files if path.exists()]
     return is_locked(folder / LOCK), *stamps
 

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import mean
-from typing import Any
 
 from constrained_dnc import published, zoo
-from constrained_dnc.choices import PAPER_RULE, SelectionRule, extended
+from constrained_dnc.choices import PAPER_RULE, Memory, SelectionRule, extended
 from constrained_dnc.errors import RunError
-from constrained_dnc.evaluation.memories import memory_sizes, size_in
-from constrained_dnc.files import Fields, is_count, require_fields
+from constrained_dnc.evaluation.scoring import EVALUATION_FILE
 from constrained_dnc.model.config import GROWING, MemorySize
-from constrained_dnc.storage import read_table
-from constrained_dnc.study.layout import SCHEMA
-from constrained_dnc.training.disk import evaluation_files
+from constrained_dnc.results import read_results_file
 from constrained_dnc.training.observer import logger
-from constrained_dnc.training.run import Run, require_own
+from constrained_dnc.training.run import Run
 
 AVERAGED = range(published.AVERAGE_FROM, published.AVERAGE_UP_TO + 1)
 
@@ -59,45 +54,39 @@ def pretrained_curves(
     """
     model = zoo.find(name)
     chosen = {**selected, rule: model.about["iteration"]}
+    memory_sizes: dict[Memory, MemorySize] = {
+        "trained": trained,
+        "extended": extended(trained),
+        "growing": GROWING,
+    }
     return tuple(
         Curve(each, in_slots(size), scores, chosen.get(each))
         for each in dict.fromkeys((rule, PAPER_RULE))
-        for memory, size in memory_sizes(trained).items()
+        for memory, size in memory_sizes.items()
         if (scores := dict(sorted(model.scores(memory, each).items())))
     )
 
 
 def stored_curves(run: Run) -> tuple[Curve, ...]:
     """What `cdnc evaluate` stored by the paper's rule, a curve for each memory."""
-    found: dict[str, Curve] = {}
-    for path in evaluation_files(run.folder, PAPER_RULE):
-        for row in _rows(path, run.config.run_id):
-            memory = in_slots(size_in(row))
-            curve = found.setdefault(memory, Curve(row["selection"], memory, {}, row["iteration"]))
-            curve.scores[row["length"]] = row["score"]
-    return tuple(found.values())
-
-
-def _rows(path: Path, run_id: str) -> list[dict[str, Any]]:
-    """The rows of stored scores; without those that cannot be read the model can still be shown."""
+    path = run.folder / EVALUATION_FILE
+    if not path.exists():
+        return ()
     try:
-        rows: list[dict[str, Any]] = read_table(path, SCHEMA).to_pylist()
-        for row in rows:
-            require_own(path, row, run_id)
-            require_fields(path, row, _FITS)
+        table = read_results_file(path)
     except RunError as error:
         logger.warning("its scores are not shown: %s", error)
-        return []
-    return rows
-
-
-_FITS: Fields = {  # which values the rows of a curve can have
-    "selection": lambda value: value == PAPER_RULE,
-    "iteration": is_count,
-    "length": is_count,
-    "memory_size": is_count,
-    "score": lambda value: isinstance(value, float),
-}
+        return ()
+    measured = table[(table["selection"] == PAPER_RULE) & (table["batches"] > 0)]
+    return tuple(
+        Curve(
+            PAPER_RULE,
+            in_slots(str(memory)),
+            dict(zip(rows["length"].tolist(), rows["score"].tolist(), strict=True)),
+            int(rows["iteration"].iloc[0]),
+        )
+        for memory, rows in measured.groupby("memory", sort=False)
+    )
 
 
 def in_words(curves: Sequence[Curve], iterations: int) -> str:
@@ -127,7 +116,7 @@ def paper_in_words(task: str, approach: str) -> str:
     )
 
 
-def in_slots(size: MemorySize) -> str:
+def in_slots(size: MemorySize | str) -> str:
     """How large a memory is, in words."""
     return f"{GROWING} memory" if size == GROWING else f"{size} slots"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -148,12 +148,12 @@ class Study:
                 if count < trials:
                     name = self._results_with(memory)
                     sentences.append(f"{', '.join(key)}: {count} of {trials} trials have {name}.")
-        for run in self.runs.itertuples():
+        for run in self.runs.to_dict("records"):
             iterations = self._requested_iterations(run)
-            if run.iterations < iterations and run.status != "diverged":
+            if run["iterations"] < iterations and run["status"] != "diverged":
                 sentences.append(
-                    f"{run.task}, {run.approach}, trial {run.seed}: measured after "
-                    f"{run.iterations} of {iterations} iterations."
+                    f"{run['task']}, {run['approach']}, trial {run['seed']}: measured after "
+                    f"{run['iterations']} of {iterations} iterations."
                 )
         without = [run for run in self.runs.index if not analysis_file(self.path, run).exists()]
         if without and self.request.get("analyses", True):
@@ -169,15 +169,15 @@ class Study:
         kind = "a growing memory" if memory == GROWING else f"{memory} slots"
         return f"results with {kind}"
 
-    def _requested_iterations(self, run: Any) -> int:
+    def _requested_iterations(self, run: Mapping[Hashable, Any]) -> int:
         """The most of the requests that this run is part of."""
         return max(
             (
                 part["iterations"]
                 for part in self._requests
-                if run.task in part["tasks"]
-                and run.approach in part["approaches"]
-                and run.seed < part["trials"]
+                if run["task"] in part["tasks"]
+                and run["approach"] in part["approaches"]
+                and run["seed"] < part["trials"]
             ),
             default=0,
         )

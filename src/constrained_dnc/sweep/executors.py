@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from multiprocessing import resource_tracker
@@ -15,20 +15,19 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import dask
 import distributed
 import distributed.comm.core
-from distributed import KilledWorker
 
 from constrained_dnc.config import Config
 from constrained_dnc.cores import available_cores
 from constrained_dnc.errors import RunError, SettingError, first_line, require_integer
 from constrained_dnc.plugins import carried, sources
-from constrained_dnc.sweep.plan import MAX_ATTEMPTS, Plan
-from constrained_dnc.sweep.trial import Outcome, run_trial
+from constrained_dnc.study.layout import write_failure
+from constrained_dnc.sweep.plan import Plan
+from constrained_dnc.sweep.trial import run_trial
 from constrained_dnc.training.stopping import interrupts_wait
 
 SECONDS_BETWEEN_LOOKS = 0.5
 SECONDS_TO_CONNECT = 10
-MAX_SPARED = 100
-"""Deaths of workers that are blamed on no run, in one sweep."""
+RETRIES = 2
 SETTINGS: dict[str, Any] = {
     # Dask's profiler stops a worker a hundred times a second, for a dashboard nobody looks at.
     "distributed.worker.profile.enabled": False,
@@ -37,6 +36,8 @@ SETTINGS: dict[str, Any] = {
     "distributed.admin.system-monitor.interval": "10s",
     # A sweep may be stopped (SIGSTOP) and continued: silence is no sign of death on one machine.
     "distributed.scheduler.worker-ttl": None,
+    # A worker holds one run: the death of a worker is not blamed on runs that waited there.
+    "distributed.scheduler.worker-saturation": 1.0,
     # Any user of the machine could read these pages.
     "distributed.scheduler.http.routes": [],
     "distributed.worker.http.routes": [],
@@ -46,11 +47,11 @@ SETTINGS: dict[str, Any] = {
 
 @runtime_checkable
 class Watcher(Protocol):
-    """Told how a sweep goes."""
+    """Shows how a sweep goes."""
 
     def ended(self, config: Config, state: str) -> None: ...
 
-    def failed(self, config: Config, reasons: list[str]) -> None: ...
+    def failed(self, config: Config, reason: str) -> None: ...
 
     def look(self, running: list[Config]) -> None: ...
 
@@ -147,78 +148,61 @@ def _greet(scheduler: str) -> None:
 def execute(
     plan: Plan, client: Client, watcher: Watcher, to_do: Sequence[Config] | None = None
 ) -> None:
-    """Bring every run of the plan to its end; one that fails three times is given up.
+    """Bring every run of the plan to its end; one that fails three times is left.
 
-    Files of your own are used as they are now, whatever becomes of them. Without `to_do`: all
+    User-defined files are used as they are now, whatever becomes of them. Without `to_do`: all
     that the plan has to do.
     """
     names = {name for config in plan.configs for name in config.user_code}
     with carried(sources("task", names)):
-        _execute(plan, client, watcher, plan.to_do() if to_do is None else to_do)
-
-
-def _execute(plan: Plan, client: Client, watcher: Watcher, to_do: Sequence[Config]) -> None:
-    try:
+        configs = plan.to_do() if to_do is None else to_do
         running = {
-            _submit(client, plan, config, place): config for place, config in enumerate(to_do)
+            _submit(client, plan, config, place): config for place, config in enumerate(configs)
         }
-        owners = {config.run_id: _owner(plan, config) for config in running.values()}
-        spared = 0
-        while running:
-            watcher.look(list(running.values()))
-            time.sleep(SECONDS_BETWEEN_LOOKS)
-            for future in [future for future in running if future.done()]:
-                config = running.pop(future)
-                outcome = _outcome(future)
-                if outcome.state != "failed":
-                    watcher.ended(config, outcome.state)
-                    continue
-                only_waited = _owner(plan, config) == owners[config.run_id]
-                if outcome.by_death and only_waited and spared < MAX_SPARED:
-                    spared += 1
-                    running[_submit(client, plan, config)] = config
-                    continue
-                owners[config.run_id] = _owner(plan, config)
-                reasons = plan.add_attempt(config, outcome.reason, outcome.trace)
-                watcher.failed(config, reasons)
-                if len(reasons) < MAX_ATTEMPTS:
-                    running[_submit(client, plan, config)] = config
-    except (CancelledError, OSError) as error:
-        if isinstance(error, OSError) and client.status == "running":
-            raise
-        # Only a lost or restarted scheduler cancels runs.
-        raise RunError("the Dask scheduler is gone; the same command resumes from here") from error
+        try:
+            for future in _completed(running, watcher):
+                _report(plan, running.pop(future), future, watcher)
+        except (CancelledError, OSError) as error:
+            if isinstance(error, OSError) and client.status == "running":
+                raise
+            # Only a lost or restarted scheduler cancels runs.
+            sentence = "the Dask scheduler is gone; the same command resumes from here"
+            raise RunError(sentence) from error
 
 
-def _submit(client: Client, plan: Plan, config: Config, place: int = 0) -> Future:
+def _submit(client: Client, plan: Plan, config: Config, place: int) -> Future:
     """Hand a run to Dask.
 
     Keys with one prefix are one group of tasks, which the scheduler holds back and gives out by
     priority; others would be spread over the workers at once, in no order.
     """
-    study, key = str(plan.folder.resolve()), f"trial-{config.run_id}-{time.time_ns()}"
-    texts = sources("task", config.user_code)
-    return client.submit(run_trial, study, config.to_json(), texts, key=key, priority=-place)
+    shared = Plan(plan.folder.resolve(), (), plan.rules, plan.analyses)
+    key, texts = f"trial-{config.run_id}-{time.time_ns()}", sources("task", config.user_code)
+    return client.submit(
+        run_trial, shared, config.to_json(), texts, key=key, priority=-place, retries=RETRIES
+    )
 
 
-def _outcome(future: Future) -> Outcome:
-    """How a run ended; what Dask itself raises is mostly that its workers died time and again."""
+def _completed(running: Mapping[Future, Config], watcher: Watcher) -> Iterator[Future]:
+    """Futures as they complete; in between the watcher looks at the others."""
+    as_completed: Any = distributed.as_completed
+    completed = as_completed(list(running))
+    while running:
+        watcher.look(list(running.values()))
+        time.sleep(SECONDS_BETWEEN_LOOKS)
+        yield from completed.next_batch(block=False)
+
+
+def _report(plan: Plan, config: Config, future: Future, watcher: Watcher) -> None:
     try:
-        outcome: Outcome = future.result()
+        state = future.result()
     except (CancelledError, OSError):
         raise
-    except Exception as error:
-        reason = f"{type(error).__name__}: {error}".splitlines()[0]
-        return Outcome("failed", reason, by_death=isinstance(error, KilledWorker))
-    return outcome
-
-
-def _owner(plan: Plan, config: Config) -> str:
-    """Who is working on a run, or worked on it last.
-
-    Dask blames the death of a worker also on runs that waited there: their owner is the same.
-    """
-    try:
-        return plan.lock(config).read_text(errors="replace")
-    except OSError:  # nobody yet
-        return ""
+    except RunError as error:  # the worker has kept its traceback
+        watcher.failed(config, str(error))
+    except Exception as error:  # of Dask: mostly, that workers died of the run time and again
+        reason = f"{type(error).__name__}: {first_line(error)}"
+        write_failure(plan.folder, config.run_id, f"{reason}\n")
+        watcher.failed(config, reason)
+    else:
+        watcher.ended(config, state)

@@ -1,0 +1,56 @@
+"""The answers of a trained model to problems."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from constrained_dnc.choices import BackendChoice, SelectionRule
+from constrained_dnc.evaluation.memories import outputs_of
+from constrained_dnc.evaluation.subject import subject_of
+from constrained_dnc.model.config import MemorySize
+from constrained_dnc.model.dnc import DNC
+from constrained_dnc.tasks.reading import read_problems
+from constrained_dnc.tasks.task import AbstractTask, Answer, Problem
+from constrained_dnc.training.run import Run
+
+PROBLEMS_AT_ONCE = 64
+
+
+def predict(
+    model: Run | DNC | str | Path,
+    problem: Any,
+    *,
+    task: AbstractTask | str | None = None,
+    memory: MemorySize | None = None,
+    selection: SelectionRule | None = None,
+    backend: BackendChoice = "auto",
+) -> Answer:
+    """The answer of a run, or of a model with its task, to a problem, or a list of answers.
+
+    A problem is text, plain values or an array: "3 1 4", (3, 1, 4), numpy.array([3, 1, 4]).
+    Several, in a list, a tuple or an array of one more dimension, may differ in length. The memory
+    is that of training unless another number of slots, or "growing", is given.
+    """
+    subject = subject_of(model, task, selection)
+    problems, is_one = read_problems(subject.task, problem)
+    computing = subject.backend(backend, threads=1)
+    slots = subject.memory(subject.training_slots if memory is None else memory)
+    answers: list[Answer] = [None] * len(problems)
+    for places in _by_length(subject.task, problems):
+        batch = subject.task.batch_of([problems[place] for place in places])
+        outputs = outputs_of(computing, subject.model, slots, batch.inputs)
+        for place, answer in zip(places, subject.task.decode(outputs, batch.length), strict=True):
+            answers[place] = answer
+    return answers[0] if is_one else answers
+
+
+def _by_length(task: AbstractTask, problems: Sequence[Problem]) -> Iterator[list[int]]:
+    """The places of problems of one length, in batches."""
+    by_length: dict[int, list[int]] = {}
+    for place, problem in enumerate(problems):
+        by_length.setdefault(task.length_of(problem), []).append(place)
+    for places in by_length.values():
+        for start in range(0, len(places), PROBLEMS_AT_ONCE):
+            yield places[start : start + PROBLEMS_AT_ONCE]

@@ -1,0 +1,247 @@
+"""Evaluation over input lengths and memories, into one table with a row for each pair."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+import pandas as pd
+
+from constrained_dnc.choices import BackendChoice, SelectionRule
+from constrained_dnc.config import EvaluationConfig, parse_lengths
+from constrained_dnc.errors import RunError, SettingError, require_integer
+from constrained_dnc.evaluation.floors import floor, least_score_to_go_on
+from constrained_dnc.evaluation.memories import outputs_of
+from constrained_dnc.evaluation.subject import Subject, subject_of
+from constrained_dnc.files import make_folder
+from constrained_dnc.model.backend import AbstractBackend
+from constrained_dnc.model.config import GROWING, MemorySize, require_memory_size
+from constrained_dnc.model.dnc import DNC
+from constrained_dnc.model.growing import Growing
+from constrained_dnc.results import (
+    concat_results,
+    memory_order,
+    read_results_file,
+    results_frame,
+    write_results_file,
+)
+from constrained_dnc.tasks.task import AbstractTask, Scores
+from constrained_dnc.training.observer import logger
+from constrained_dnc.training.run import Run
+
+EVALUATION_FILE = "evaluation.parquet"
+GIVEN_UP: Mapping[str, float] = {
+    "score": np.nan,
+    "sequence_accuracy": np.nan,
+    "recall": np.nan,
+}
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A row to come."""
+
+    length: int
+    memory: MemorySize
+    batches: int
+
+
+Progress: TypeAlias = Callable[[float, float, Planned], None]
+
+
+def evaluate(
+    model: Run | DNC | str | Path,
+    task: AbstractTask | str | None = None,
+    *,
+    lengths: Iterable[int] | None = None,
+    memories: Iterable[MemorySize] | None = None,
+    batches: int | None = None,
+    selection: SelectionRule | None = None,
+    settings: EvaluationConfig | None = None,
+    backend: BackendChoice = "auto",
+    threads: int | None = None,
+    progress: Progress | None = None,
+    store: str | Path | None = None,
+    reuse: bool = False,
+) -> pd.DataFrame:
+    """Score a run's selected parameters, or any model with its task, over input lengths.
+
+    Lengths and batches are those of the run's config, or of `settings`, unless given: one list for
+    the slots of training, another for all other memories; "growing" is a memory that grows with
+    the input. Lengths beyond the slots (growing: beyond training lengths) are given up after one
+    whose score is next to the floor: their rows have no batches and no score.
+
+    The rows of a run are merged into RUN/evaluation.parquet. Those of a pretrained model, or of a
+    model that is no run's, are stored only in a file named by `store`. With `reuse`, rows that are
+    stored already are not measured again. `progress` gets the work done, all work and the row.
+    """
+    subject = subject_of(model, task, selection, settings)
+    plan = make_plan(subject, lengths, memories, batches)
+    path = Path(store) if store is not None else None
+    if path is None and subject.run is not None and not subject.run.is_pretrained:
+        path = subject.run.folder / EVALUATION_FILE
+    stored = _read_stored(path)
+    known = _same_parameters(stored, subject) if reuse else results_frame()
+    table = measure(subject, plan, subject.backend(backend, threads), progress, known)
+    if path is not None:
+        make_folder(path.parent)
+        write_results_file(path, merge(stored, table))
+    return table
+
+
+def make_plan(
+    subject: Subject,
+    lengths: Iterable[int] | None = None,
+    memories: Iterable[MemorySize] | None = None,
+    batches: int | None = None,
+) -> list[Planned]:
+    """The rows of a table: one memory after the other, by increasing length."""
+    if batches is not None:
+        require_integer("batches", batches, 1)
+    settings, plan = subject.settings, []
+    given = None if lengths is None else sorted(set(lengths))
+    for memory in dict.fromkeys([subject.training_slots] if memories is None else memories):
+        require_memory_size(memory)
+        is_trained = memory == subject.training_slots
+        default = settings.lengths if is_trained else settings.extension_lengths
+        count = batches or (settings.batches if is_trained else settings.extension_batches)
+        for length in parse_lengths(default) if given is None else given:
+            require_integer("length", length, 1)
+            plan.append(Planned(int(length), memory, count))
+    if not plan:
+        raise SettingError("at least one length and one memory are needed")
+    return plan
+
+
+def measure(
+    subject: Subject,
+    plan: Sequence[Planned],
+    backend: AbstractBackend,
+    progress: Progress | None = None,
+    known: pd.DataFrame | None = None,
+) -> pd.DataFrame:
+    """The rows of a plan; those that are known with as many batches are taken from there."""
+    rows, done = [], 0.0
+    total = sum(work_of(subject, planned) for planned in plan)
+    memories = {memory: subject.memory(memory) for memory in {row.memory for row in plan}}
+    is_promising: dict[MemorySize, bool] = {}  # at the length before
+    for planned in plan:
+        if progress is not None:
+            progress(done, total, planned)
+        done += work_of(subject, planned)
+        sure = subject.max_training_length if planned.memory == GROWING else planned.memory
+        level = floor(subject.task, planned.length)
+        if planned.length > sure and not is_promising.get(planned.memory, True):
+            rows.append(_row(subject, planned, level, {**GIVEN_UP, "batches": 0}))
+            continue
+        shares = _known_shares(known, planned, subject)
+        if shares is None:
+            shares = _score(subject, backend, memories[planned.memory], planned)
+        is_promising[planned.memory] = shares["score"] >= least_score_to_go_on(level)
+        rows.append(_row(subject, planned, level, shares))
+    if progress is not None:
+        progress(done, total, plan[-1])
+    return results_frame(rows)
+
+
+def work_of(subject: Subject, planned: Planned) -> float:
+    """How long a row takes, roughly: time in the link matrix grows with the slots squared."""
+    slots = planned.memory
+    if slots == GROWING:
+        slots = subject.training_slots + planned.length
+    return subject.task.num_steps(planned.length) * planned.batches * float(slots + 50) ** 2
+
+
+def _score(
+    subject: Subject, backend: AbstractBackend, memory: int | Growing, planned: Planned
+) -> dict[str, float]:
+    scores = []
+    for index in range(planned.batches):
+        batch = subject.batch(planned.length, index)
+        outputs = outputs_of(backend, subject.model, memory, batch.inputs)
+        scores.append(subject.task.score(batch, outputs))
+    return mean_scores(scores)
+
+
+def mean_scores(batches: Sequence[Scores]) -> dict[str, float]:
+    """The means over all samples; a task without recall has none."""
+    recalls = [scores.recall for scores in batches if scores.recall is not None]
+    return {
+        "score": float(np.concatenate([scores.score for scores in batches]).mean()),
+        "sequence_accuracy": float(
+            np.concatenate([scores.sequence_accuracy for scores in batches]).mean()
+        ),
+        "recall": float(np.concatenate(recalls).mean()) if recalls else np.nan,
+    }
+
+
+def _row(
+    subject: Subject, planned: Planned, level: float, shares: Mapping[str, float]
+) -> dict[str, object]:
+    return {
+        **subject.origin,
+        "task": subject.task.name,
+        "memory": str(planned.memory),
+        "length": planned.length,
+        "batches": planned.batches,
+        "batch_size": subject.settings.batch_size,
+        "score_kind": subject.task.score_kind,
+        "floor": level,
+        **shares,
+    }
+
+
+def _read_stored(path: Path | None) -> pd.DataFrame:
+    """What a file of results holds; nothing if it is absent or corrupt."""
+    if path is None or not path.exists():
+        return results_frame()
+    try:
+        return read_results_file(path)
+    except RunError as error:
+        logger.warning("%s; it is replaced", error)
+        return results_frame()
+
+
+def _same_parameters(stored: pd.DataFrame, subject: Subject) -> pd.DataFrame:
+    """The stored rows of these parameters."""
+    columns = ("run_id", "selection", "iteration")
+    same = np.logical_and.reduce([stored[name] == subject.origin[name] for name in columns])
+    return stored[same & (stored["batch_size"] == subject.settings.batch_size)]
+
+
+def _known_shares(
+    known: pd.DataFrame | None, planned: Planned, subject: Subject
+) -> dict[str, float] | None:
+    if known is None or known.empty:
+        return None
+    rows = known[
+        (known["memory"] == str(planned.memory))
+        & (known["length"] == planned.length)
+        & (known["batches"] == planned.batches)
+    ]
+    return None if rows.empty else {name: float(rows.iloc[0][name]) for name in GIVEN_UP}
+
+
+def merge(stored: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
+    """Stored rows and new ones, which replace those of the same rule, memory and length.
+
+    Rows of the same rule that were measured with other parameters are dropped.
+    """
+    first = table.iloc[0]
+    is_same_rule = (stored["run_id"] == first["run_id"]) & (
+        stored["selection"] == first["selection"]
+    )
+    same = stored[is_same_rule & (stored["iteration"] == first["iteration"])]
+    now = {name: first[name] for name in ("iterations", "status", "skipped_updates")}
+    merged = concat_results([stored[~is_same_rule], same.assign(**now), table])
+    key = ["run_id", "selection", "memory", "length"]
+    merged = merged.drop_duplicates(key, keep="last")
+    order = merged["memory"].map(memory_order)
+    return (
+        merged.assign(order=order)
+        .sort_values(["run_id", "selection", "order", "length"], ignore_index=True)
+        .drop(columns="order")
+    )

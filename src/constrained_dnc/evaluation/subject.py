@@ -1,0 +1,113 @@
+"""What is evaluated: a model with its task, from a run or from anywhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from constrained_dnc.choices import BackendChoice, SelectionRule
+from constrained_dnc.config import EvaluationConfig
+from constrained_dnc.cores import MAX_THREADS
+from constrained_dnc.errors import SettingError, require_integer
+from constrained_dnc.evaluation.memories import growing_memory, least_free_capacity, memory_for
+from constrained_dnc.model.backend import AbstractBackend, choose_backend
+from constrained_dnc.model.config import GROWING, MemorySize, require_memory_size
+from constrained_dnc.model.dnc import DNC
+from constrained_dnc.model.growing import Growing
+from constrained_dnc.published import TRAINING_LENGTHS
+from constrained_dnc.tasks.registry import get_task
+from constrained_dnc.tasks.task import AbstractTask, Batch
+from constrained_dnc.training.run import Run, Selected, load_run
+from constrained_dnc.training.streams import EVALUATION
+
+UNKNOWN: Mapping[str, object] = {
+    "run_id": "",
+    "approach": "",
+    "seed": 0,
+    "selection": "",
+    "iteration": 0,
+    "iterations": 0,
+    "status": "",
+    "skipped_updates": 0,
+}
+"""The columns of results that say where parameters come from, for a model that is no run's."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A model, its task and how it is evaluated."""
+
+    model: DNC
+    task: AbstractTask
+    settings: EvaluationConfig = field(default_factory=EvaluationConfig)
+    max_training_length: int = TRAINING_LENGTHS[1]
+    origin: Mapping[str, object] = field(default_factory=lambda: UNKNOWN)
+    run: Run | None = None
+    selected: Selected | None = None
+
+    @property
+    def training_slots(self) -> int:
+        return self.model.memory_size
+
+    def backend(
+        self, choice: BackendChoice = "auto", threads: int | None = None
+    ) -> AbstractBackend:
+        """What computes; it need not be the backend of training."""
+        if threads is not None:
+            require_integer("threads", threads, 1, MAX_THREADS)
+        return choose_backend(
+            choice,
+            self.model,
+            self.task.loss,
+            None,
+            memory_size=self.training_slots,
+            threads=threads,
+        )
+
+    def batch(self, length: int, index: int) -> Batch:
+        """One batch of one length, the same for every model with this evaluation seed."""
+        key = (self.settings.seed, EVALUATION, length, index)
+        return self.task.sample(key, self.settings.batch_size, length)
+
+    def memory(self, size: MemorySize) -> int | Growing:
+        """The memory of that size for this model."""
+        require_memory_size(size)
+        if self.run is not None and self.selected is not None:
+            return memory_for(self.run, size, self.selected)
+        if size != GROWING:
+            return size
+        capacity = least_free_capacity(self.model, self.batch(self.max_training_length, 0))
+        return growing_memory(self.training_slots, capacity)
+
+
+def subject_of(
+    model: Run | DNC | str | Path,
+    task: AbstractTask | str | None = None,
+    selection: SelectionRule | None = None,
+    settings: EvaluationConfig | None = None,
+) -> Subject:
+    """The model of a run, or a model of any origin with its task."""
+    if isinstance(model, DNC):
+        if task is None:
+            raise SettingError("a model needs its task: evaluate(model, task)")
+        task = get_task(task) if isinstance(task, str) else task
+        return Subject(model, task, settings or EvaluationConfig())
+    if task is not None:
+        raise SettingError("a run knows its task: leave the argument out")
+    run = model if isinstance(model, Run) else load_run(model)
+    rule = selection or run.default_rule
+    selected, status = run.selected(rule), run.status
+    origin = {
+        "run_id": run.config.run_id,
+        "approach": run.config.approach.name,
+        "seed": run.config.seed,
+        "selection": rule,
+        "iteration": selected.iteration,
+        "iterations": status.iteration,
+        "status": status.state,
+        "skipped_updates": status.skipped_updates,
+    }
+    settings = settings or run.config.evaluation
+    max_length = run.config.training.max_length
+    return Subject(selected.model, run.task, settings, max_length, origin, run, selected)
