@@ -32,7 +32,9 @@ def chart(findings: Findings, memory: str) -> str:
         figure.add_vrect(first, last, fillcolor=GREY, opacity=0.15, line_width=0, **where)
         figure.add_hline(100 * published.THRESHOLD, line={"color": GREY, "width": 0.7}, **where)
         for slots in {findings.trained_memory, memory} - {"growing"}:
-            figure.add_vline(int(slots), line={"color": GREY, "width": 0.7, "dash": "dash"}, **where)
+            figure.add_vline(
+                int(slots), line={"color": GREY, "width": 0.7, "dash": "dash"}, **where
+            )
     axis = {"color": GREY, "zeroline": False, "fixedrange": True}
     figure.update_xaxes(**axis, showgrid=False)
     figure.update_yaxes(**axis, range=[-2, 103], gridcolor="rgba(138,148,157,0.2)")

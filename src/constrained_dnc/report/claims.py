@@ -1,13 +1,12 @@
 """The paper's claims in one table: its values, ours, their spread or p, and whether they agree.
 
-A claim is tested if both sides have at least two trials and have learnt: solve their training
-lengths, unless the paper's do not either. A difference within the spread of the trials, that is with
-overlapping 95 % bootstrap intervals, is no difference.
+A claim is tested if both sides have at least two trials and solve their training lengths, unless
+the paper's do not either. A difference within the spread of the trials, that is with overlapping
+95 % bootstrap intervals, is no difference.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isnan
 
@@ -19,78 +18,77 @@ from constrained_dnc.analysis import statistics
 from constrained_dnc.analysis.statistics import SIGNIFICANCE
 from constrained_dnc.published import LONGEST_IN_TRAINING, MASTERED, Claim, Side
 from constrained_dnc.report.findings import Findings, Key
-from constrained_dnc.report.tables import DASH, Table, make_table, percent, rounded
+from constrained_dnc.report.tables import DASH, Table, make_table, rounded
 
 AGREES, DISAGREES, NOT_TESTED = "agrees", "does not", "not tested"
 ALIKE = 0.2
 """Values within a fifth of the larger one count as alike: the paper gives no limit."""
 CAPTION = (
-    "By the rule {rule}. In brackets the spread of the trials: the 95 % bootstrap interval. A claim "
-    "does not agree if the difference lies the other way or within the spread. Not tested: not run, "
-    "one trial, too few trials for any p of at most 0.05, or training lengths that are not solved."
+    "Selected by {}. In brackets the spread of the trials, the 95 % bootstrap interval. A claim "
+    "does not agree if the difference lies the other way or within the spread. Not tested: not "
+    "run, one trial, too few trials for a p of 0.05, or training lengths that are not solved."
 )
+Pair = tuple[Side, Side | None]
 
 
 @dataclass(frozen=True)
 class Value:
-    """One side of a comparison: a length or a score in percent, and its interval over trials."""
+    """A length, or a score in percent: the median of some trials and its interval."""
 
-    value: float
+    median: float
     low: float
     high: float
     trials: int
 
     def __str__(self) -> str:
-        return rounded(self.value, 0)
+        return rounded(self.median, 0)
 
     @property
     def spread(self) -> str:
-        return (
-            f"[{rounded(self.low, 0)}, {rounded(self.high, 0)}]" if self.trials > 1 else "one trial"
-        )
+        return f"[{self.low:.0f}, {self.high:.0f}]" if self.trials > 1 else "one trial"
 
 
 @dataclass(frozen=True)
 class Verdict:
     """Ours, its spread or p, and whether it agrees."""
 
-    ours: str
-    spread: str
-    agrees: str
+    ours: str = DASH
+    spread: str = DASH
+    agrees: str = NOT_TESTED
 
 
 def claims_table(findings: Findings, analysed: Findings) -> Table:
-    """One line per claim, those that were tested first; `analysed` has the rule whose states were analysed."""
+    """One line per claim, first those that agree; `analysed` is by the rule of the analyses."""
     judged = [(claim, judge(claim, findings, analysed)) for claim in published.claims()]
     words = (AGREES, DISAGREES, NOT_TESTED)
     judged.sort(key=lambda it: (words.index(it[1].agrees), it[1].ours == DASH))
-    lines = []
-    for claim, verdict in judged:
-        values = {"paper": paper_value(claim), "ours": verdict.ours}
-        values |= {"p or spread": verdict.spread, "agrees": verdict.agrees}
-        lines += [(claim.text, column, text) for column, text in values.items()]
-    frame = pd.DataFrame(lines, columns=["claim", "column", "text"])
-    return make_table(
-        "claims",
-        "The paper's claims",
-        CAPTION.format(rule=findings.selection),
-        frame.assign(value=frame["text"]),
-        ["claim"],
-        "column",
-    )
+    lines = [
+        (claim.text, column, text, text)
+        for claim, verdict in judged
+        for column, text in (
+            ("paper", paper_values(claim)),
+            ("ours", verdict.ours),
+            ("p or spread", verdict.spread),
+            ("agrees", verdict.agrees),
+        )
+    ]
+    frame = pd.DataFrame(lines, columns=["claim", "column", "value", "text"])
+    caption = CAPTION.format(findings.selection)
+    return make_table("claims", "The paper's claims", caption, frame, ["claim"], "column")
 
 
 def judge(claim: Claim, findings: Findings, analysed: Findings) -> Verdict:
-    """Whether a study agrees with a claim."""
+    """Whether a study agrees with a claim: with every comparison that it is about."""
     if not claim.pairs:
         return _judge_correlation(claim, analysed)
     judge_pair = _judge_test if claim.measure == "significance" else _judge_values
     verdicts = [judge_pair(claim, pair, findings) for pair in claim.pairs]
-    found = [verdict for verdict in verdicts if verdict.ours]
-    answers = {verdict.agrees for verdict in verdicts}
+    found = [verdict for verdict in verdicts if verdict.ours != DASH]
+    if not found:
+        return Verdict()
+    answers = [verdict.agrees for verdict in verdicts]
     agrees = next(word for word in (DISAGREES, NOT_TESTED, AGREES) if word in answers)
-    ours, spread = ("; ".join(getattr(it, part) for it in found) for part in ("ours", "spread"))
-    return Verdict(ours or DASH, spread or DASH, agrees)
+    return Verdict("; ".join(it.ours for it in found), "; ".join(it.spread for it in found), agrees)
 
 
 def agreement(relation: str, first: Value, second: Value) -> str:
@@ -102,10 +100,10 @@ def agreement(relation: str, first: Value, second: Value) -> str:
     'does not'
     """
     if relation == "fails":
-        return AGREES if first.value == 0 else DISAGREES
+        return AGREES if first.median == 0 else DISAGREES
     if relation == "alike":
-        is_alike = abs(first.value - second.value) <= ALIKE * max(first.value, second.value)
-        return AGREES if is_alike else DISAGREES
+        largest = max(first.median, second.median)
+        return AGREES if abs(first.median - second.median) <= ALIKE * largest else DISAGREES
     higher, lower = (first, second) if relation == "above" else (second, first)
     return AGREES if higher.low > lower.high else DISAGREES
 
@@ -130,66 +128,80 @@ def significance(relation: str, difference: float, p: float, least: float, compl
     return AGREES if p <= SIGNIFICANCE and is_same else DISAGREES
 
 
-# values -------------------------------------------------------------------------------------------
-
-
-def _judge_values(claim: Claim, pair: tuple[Side, Side | None], findings: Findings) -> Verdict:
-    sides = _values(claim, pair, findings)
-    if sides is None:
-        return Verdict("", "", NOT_TESTED)
-    first, second = sides
-    shown = [first] if pair[1] is None else [first, second]
-    ours = " against ".join(map(str, shown))
-    spread = " against ".join(it.spread for it in shown if it.trials)
-    if min(it.trials or 2 for it in shown) < 2 or not _has_learnt(claim, pair, findings):
-        return Verdict(ours, spread, NOT_TESTED)
+def _judge_values(claim: Claim, pair: Pair, findings: Findings) -> Verdict:
+    sides = _values(claim.measure, claim.task, pair, findings)
+    if not sides:
+        return Verdict()
+    first, second = sides[0], sides[-1]
+    ours = " against ".join(map(str, sides))
+    spread = " against ".join(it.spread for it in sides if it.trials)
+    if 1 in (first.trials, second.trials) or not _has_learnt(claim, pair, findings):
+        return Verdict(ours, spread)
     agrees = agreement(claim.relation, first, second)
-    if agrees == DISAGREES and claim.relation in ("above", "below") and _overlap(first, second):
+    overlap = max(first.low, second.low) <= min(first.high, second.high)
+    if overlap and claim.relation in ("above", "below"):
         spread += ": no difference"
     return Verdict(ours, spread, agrees)
 
 
-def _overlap(first: Value, second: Value) -> bool:
-    return max(first.low, second.low) <= min(first.high, second.high)
+def _judge_test(claim: Claim, pair: Pair, findings: Findings) -> Verdict:
+    sides = _values("average score", claim.task, pair, findings)
+    if not sides:
+        return Verdict()
+    names = {side.approach for side in pair if side is not None}
+    tests = [it for it in findings.paper_tests if it.task == claim.task]
+    test = next(it for it in tests if {it.first, it.second} == names)
+    agrees = NOT_TESTED
+    if _has_learnt(claim, pair, findings):
+        agrees = significance(
+            claim.relation,
+            sides[0].median - sides[1].median,
+            test.p_adjusted,
+            statistics.smallest_p(*test.trials),
+            complete=min(test.trials) >= published.TRIALS,
+        )
+    return Verdict(f"{sides[0]} against {sides[1]}", p_text(test.p_adjusted), agrees)
 
 
-def _values(
-    claim: Claim, pair: tuple[Side, Side | None], findings: Findings
-) -> tuple[Value, Value] | None:
-    """Both sides; None if one was not run. Nothing, and a constant, have 0 trials."""
-    keys = [_key(claim.task, side, findings) for side in pair]
-    if any(key is not None and key not in findings.curves for key in keys):
-        return None
-    if claim.measure == "average score":
-        values = [Value(0, 0, 0, 0) if key is None else _average(key, findings) for key in keys]
-        return None if any(isnan(it.value) for it in values) else (values[0], values[1])
-    last = findings.study.training_lengths[1]
-    constant = Value(last, last, last, 0) if pair[1] == LONGEST_IN_TRAINING else Value(0, 0, 0, 0)
-    first, second = keys
-    assert first is not None
-    if second is None:
-        return _length(findings.solvable_curve(first)), constant
-    curves = findings.solvable_curve(first), findings.solvable_curve(second)
-    if first[0] != second[0]:
+def _judge_correlation(claim: Claim, findings: Findings) -> Verdict:
+    found = next((it for it in findings.correlations if it.task == claim.task), None)
+    if found is None or isnan(found.tau):
+        return Verdict()
+    least = statistics.smallest_tau_p(found.instances)
+    complete = found.instances >= statistics.PAPER_INSTANCES
+    agrees = significance(claim.relation, found.tau, found.p_adjusted, least, complete)
+    return Verdict(f"tau {rounded(found.tau, 2)}", p_text(found.p_adjusted), agrees)
+
+
+def _values(measure: str, task: str, pair: Pair, findings: Findings) -> list[Value]:
+    """The sides that there are; none if one was not run. A constant has 0 trials."""
+    keys = [_key(task, side, findings) for side in pair if side not in (None, LONGEST_IN_TRAINING)]
+    if any(key not in findings.curves for key in keys):
+        return []
+    if measure == "average score":
+        values = [_average(key, findings) for key in keys]
+        return [] if any(isnan(it.median) for it in values) else values
+    curves = [findings.solvable_curve(key) for key in keys]
+    if len({memory for memory, _, _ in keys}) > 1:
         curves = _comparable(*curves)
-    return _length(curves[0]), _length(curves[1])
+    last = findings.study.training_lengths[1]
+    constant = [Value(last, last, last, 0)] * (LONGEST_IN_TRAINING in pair)
+    return [*map(_length, curves), *constant]
 
 
-def _key(task: str, side: Side | None, findings: Findings) -> Key | None:
-    if side is None or side == LONGEST_IN_TRAINING:
-        return None
-    size = findings.study.memory_size
-    return str(10 * size if side.extended else size), task, side.approach
+def _key(task: str, side: Side | None, findings: Findings) -> Key:
+    assert side is not None
+    return str(findings.study.memory_size * (10 if side.extended else 1)), task, side.approach
 
 
-def _comparable(larger: pd.DataFrame, trained: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+def _comparable(larger: pd.DataFrame, trained: pd.DataFrame) -> list[pd.DataFrame]:
     """Two memories at the lengths that both were evaluated at.
 
     All lengths of the larger one count where the memory of training was seen to fail.
     """
     shared = larger.columns.intersection(trained.columns)
-    has_failed = _length(trained).value < trained.columns.max()
-    return larger if has_failed else larger[shared], trained[shared]
+    has_failed = _length(trained).median < trained.columns.max()
+    return [larger if has_failed else larger[shared], trained[shared]]
 
 
 def _length(curve: pd.DataFrame) -> Value:
@@ -200,71 +212,28 @@ def _length(curve: pd.DataFrame) -> Value:
 
 
 def _average(key: Key, findings: Findings) -> Value:
-    """The median of the average scores in percent."""
     averages = 100 * findings.averages_of(key)
-    low, high = statistics.median_interval(averages)
-    return Value(float(np.median(averages)), low, high, len(averages))
+    interval = statistics.median_interval(averages)
+    return Value(float(np.median(averages)), *interval, len(averages))
 
 
-def _has_learnt(claim: Claim, pair: tuple[Side, Side | None], findings: Findings) -> bool:
-    """Whether the sides solve their training lengths, or the paper's do not either.
+def _has_learnt(claim: Claim, pair: Pair, findings: Findings) -> bool:
+    """Whether the sides solve their training lengths, unless the paper's do not either.
 
-    For a claim about failing it is enough that some approach solves them, the one that fails with
-    more slots among them.
+    A claim about failing at training lengths needs some other approach that solves them.
     """
-    scores = findings.lengths.xs(findings.trained_memory, level="memory")["training_score"]
-    solved = {name for name, score in scores.get(claim.task, {}).items() if not score < MASTERED}
-    approaches = {side.approach for side in pair if side not in (None, LONGEST_IN_TRAINING)}
-    if claim.relation == "fails" or LONGEST_IN_TRAINING in pair:
-        poor = approaches - solved if claim.relation == "fails" else set()
-        return bool(solved) and not {name for name in poor if not _fails_in_paper(claim.task, name)}
-    return bool(approaches & solved) and all(
-        name in solved or _fails_in_paper(claim.task, name) for name in approaches
-    )
+    approaches = {side.approach for side in pair if side is not None}
+    scores = findings.training_scores(claim.task)
+    solved = {name for name, score in scores.items() if score >= MASTERED}
+    if LONGEST_IN_TRAINING in pair:
+        return bool(solved)
+    lengths = published.max_lengths(extended=False)
+    last = published.TRAINING_LENGTHS[1]
+    failing = {name for name in approaches if lengths.get((claim.task, name), last) < last}
+    return bool(solved) and approaches <= solved | failing
 
 
-def _fails_in_paper(task: str, approach: str) -> bool:
-    length = published.max_lengths(extended=False).get((task, approach))
-    return length is not None and length < published.TRAINING_LENGTHS[1]
-
-
-# tests --------------------------------------------------------------------------------------------
-
-
-def _judge_test(claim: Claim, pair: tuple[Side, Side | None], findings: Findings) -> Verdict:
-    sides = _values(_as_average(claim), pair, findings)
-    if sides is None or pair[1] is None:
-        return Verdict("", "", NOT_TESTED)
-    names = (pair[0].approach, pair[1].approach)
-    tests = findings.paper_tests
-    test = next(it for it in tests if it.task == claim.task and {it.first, it.second} == {*names})
-    least = statistics.smallest_p(*test.trials)
-    agrees = NOT_TESTED
-    if _has_learnt(claim, pair, findings):
-        complete = min(test.trials) >= published.TRIALS
-        difference = sides[0].value - sides[1].value
-        agrees = significance(claim.relation, difference, test.p_adjusted, least, complete)
-    return Verdict(f"{sides[0]} against {sides[1]} %", p_text(test.p_adjusted), agrees)
-
-
-def _as_average(claim: Claim) -> Claim:
-    return Claim(claim.topic, claim.text, claim.task, "average score", "above", claim.pairs)
-
-
-def _judge_correlation(claim: Claim, findings: Findings) -> Verdict:
-    found = next((it for it in findings.correlations if it.task == claim.task), None)
-    if found is None or isnan(found.tau):
-        return Verdict(DASH, DASH, NOT_TESTED)
-    least = statistics.smallest_tau_p(found.instances)
-    complete = found.instances >= statistics.PAPER_INSTANCES
-    agrees = significance(claim.relation, found.tau, found.p_adjusted, least, complete)
-    return Verdict(f"tau {rounded(found.tau, 2)}", p_text(found.p_adjusted), agrees)
-
-
-# the paper ----------------------------------------------------------------------------------------
-
-
-def paper_value(claim: Claim) -> str:
+def paper_values(claim: Claim) -> str:
     """The paper's values for a claim."""
     if not claim.pairs:
         tau, p = published.curvature_correlations()[claim.task]
@@ -272,26 +241,29 @@ def paper_value(claim: Claim) -> str:
     return "; ".join(_paper_pair(claim, pair) for pair in claim.pairs)
 
 
-def _paper_pair(claim: Claim, pair: Sequence[Side | None]) -> str:
-    values = [_paper_side(claim, side) for side in pair if side is not None]
-    if DASH in values:
+def _paper_pair(claim: Claim, pair: Pair) -> str:
+    sides = [side for side in pair if side is not None]
+    values = [paper_value(claim, side) for side in sides]
+    if None in values:
         return "a figure only"
-    text = " against ".join(values)
+    text = " against ".join(rounded(value, 0) for value in values)
     if claim.measure != "significance":
         return text
-    known = published.pairwise_p(extended=False)
-    names = [side.approach for side in pair if side is not None]
-    p = known.get((claim.task, names[0], names[1]), known.get((claim.task, names[1], names[0])))
-    return f"{text}, {DASH if p is None else p_text(p)}"
+    first, second = (side.approach for side in sides)
+    p = published.pairwise_p(extended=False)
+    test = p.get((claim.task, first, second)) or p[claim.task, second, first]
+    return f"{text}, {p_text(test)}"
 
 
-def _paper_side(claim: Claim, side: Side) -> str:
+def paper_value(claim: Claim, side: Side) -> float | None:
+    """What the paper printed for a side: a length, or a median in percent; None if only drawn."""
+    key = (claim.task, side.approach)
     if side == LONGEST_IN_TRAINING:
-        return str(published.TRAINING_LENGTHS[1])
+        return published.TRAINING_LENGTHS[1]
     if claim.measure == "maximum length":
-        return str(published.max_lengths(side.extended)[claim.task, side.approach])
-    score = published.average_scores(side.extended).get((claim.task, side.approach))
-    return DASH if score is None else percent(score.median)
+        return published.max_lengths(side.extended)[key]
+    score = published.average_scores(side.extended).get(key)
+    return None if score is None else 100 * score.median
 
 
 def p_text(p: float) -> str:

@@ -150,7 +150,7 @@ def _label_lines(panel: Axes, findings: Findings, keys: Sequence[Key]) -> None:
     crossings = []
     for key in keys:
         best = 100 * findings.curves[key].max()
-        order = findings.lengths.loc[key, "entries"], best.mean()
+        order = findings.lengths.at[key, "entries"], best.mean()
         crossings.append((order, key[2], best))
     crossings.sort(key=lambda crossing: crossing[0], reverse=True)
     heights = np.linspace(88, 88 - 12 * (len(crossings) - 1), len(crossings))

@@ -18,6 +18,7 @@ from constrained_dnc.results import with_failures_as_zero
 from constrained_dnc.study import Study
 
 DEFAULT_RULE = "score"
+"""The selection rule that reports show first."""
 KEY = ["memory", "task", "approach"]
 Key = tuple[str, str, str]
 
@@ -151,6 +152,14 @@ class Findings:
         training = self.study.training_lengths
         score = statistics.training_score(curve.to_numpy(), lengths, training)
         return record | {"training_score": score, "trials": len(curve)}
+
+    def training_scores(self, task: str) -> dict[str, float]:
+        """By approach, the score at training lengths with the memory of training."""
+        return {
+            key[2]: float(row["training_score"])
+            for key, row in zip(self.lengths.index, self.lengths.to_dict("records"), strict=True)
+            if key[:2] == (self.trained_memory, task)
+        }
 
     @cached_property
     def averages(self) -> pd.DataFrame:

@@ -112,7 +112,7 @@ def lengths_by_iterations(findings: Findings, stages: Mapping[int, Findings]) ->
     return make_table(
         "max_length_by_iterations",
         "Maximum lengths by iterations of training",
-        f"With the slots of training, over the trials that were measured then{bracketed(findings)}.",
+        f"With the slots of training, over the trials measured at that time{bracketed(findings)}.",
         frame[frame["memory"] == findings.trained_memory],
         ["task", "iterations"],
         "approach",

@@ -1,4 +1,4 @@
-"""What a study is and how far it got: facts, budget, what is missing, and a table for a terminal."""
+"""What a study is and how far it got: facts, budget, what is missing, a table for a terminal."""
 
 from __future__ import annotations
 
@@ -24,13 +24,10 @@ HARMLESS = ("iterations", "log_every", "entropy_every", "checkpoint_every")
 def budget_warning(study: Study) -> str:
     """What is less than the paper's, or other than the paper's; empty if nothing is."""
     parts = []
-    iterations = [it for it in study.runs["iterations"]] or [
-        it for _, it in study.requested.values()
-    ]
+    iterations = [*study.runs["iterations"]] or [it for _, it in study.requested.values()]
     if min(iterations, default=0) < published.ITERATIONS:
-        parts.append(
-            f"{span(iterations)} of the paper's {thousands(published.ITERATIONS)} iterations"
-        )
+        paper = thousands(published.ITERATIONS)
+        parts.append(f"{span(iterations)} of the paper's {paper} iterations")
     trials = trial_counts(study)
     if min(trials, default=0) < published.TRIALS:
         parts.append(f"{span(trials)} of its {published.TRIALS} trials")
@@ -39,10 +36,8 @@ def budget_warning(study: Study) -> str:
         parts.append(f"other settings: {', '.join(others)}")
     if not parts:
         return ""
-    return (
-        f"Not the paper's budget: {'; '.join(parts)}. Generalisation to longer inputs comes late in "
-        "training and varies between trials."
-    )
+    meaning = "Generalisation to longer inputs comes late in training and varies between trials."
+    return f"Not the paper's budget: {'; '.join(parts)}. {meaning}"
 
 
 def trial_counts(study: Study) -> list[int]:
@@ -95,20 +90,18 @@ def rule_meaning(rule: str, study: Study) -> str:
 def problems(study: Study) -> dict[str, list[str]]:
     """What failed, diverged, skipped updates or is missing: sentences by heading."""
     runs = [
-        (f"{run.task}, {run.approach}, trial {run.seed}", run) for run in study.runs.itertuples()
+        ("{task}, {approach}, trial {seed}".format(**run), run)
+        for run in [*study.failures, *study.runs.to_dict("records")]
     ]
     return {
-        "Failed": [
-            f"{it.get('task')}, {it.get('approach')}, trial {it.get('seed')}: {it.get('reason')}"
-            for it in study.failures
-        ],
+        "Failed": [f"{name}: {run['reason']}" for name, run in runs if "reason" in run],
         "Diverged (counted with the parameters selected before)": [
-            f"{name}: after {run.iterations} iterations"
+            f"{name}: after {run['iterations']} iterations"
             for name, run in runs
-            if run.status == "diverged"
+            if run.get("status") == "diverged"
         ],
         "Skipped updates (non-finite gradients)": [
-            f"{name}: {run.skipped_updates}" for name, run in runs if run.skipped_updates
+            f"{name}: {run['skipped_updates']}" for name, run in runs if run.get("skipped_updates")
         ],
         "Missing": study.missing(),
     }
@@ -116,16 +109,11 @@ def problems(study: Study) -> dict[str, list[str]]:
 
 def provenance(study: Study) -> dict[str, str]:
     """When, where and with which versions the study was made."""
-    platform = study.request.get("platform", DASH)
-    if isinstance(platform, dict):
-        platform = ", ".join(f"{name} {value}" for name, value in platform.items())
-    versions = dict(study.request.get("versions") or {})
-    created = str(study.request.get("created", DASH))
-    return {
-        "begun on": created,
-        "platform": str(platform),
-        **{k: str(v) for k, v in versions.items()},
-    }
+    values = {"begun on": study.request.get("created", DASH)}
+    for part in ("platform", "versions"):
+        value = study.request.get(part, {})
+        values |= value if isinstance(value, dict) else {part: value}
+    return {str(name): str(value) for name, value in values.items()}
 
 
 def terminal_table(findings: Findings) -> Group:
@@ -150,19 +138,19 @@ def terminal_table(findings: Findings) -> Group:
 def _terminal_cell(findings: Findings, key: Key) -> str:
     if key not in findings.curves:
         return ""
-    row, extended = findings.lengths.loc[key], findings.in_paper(key[0])
+    entries, whole = (findings.lengths.at[key, measure] for measure in ("entries", "whole"))
+    extended = findings.in_paper(key[0])
     paper = {} if extended is None else published.max_lengths(extended)
-    beside = f" ({paper[key[1:]]})" if key[1:] in paper else ""
-    return f"{row['entries']} / {row['whole']}{beside}"
+    return f"{entries} / {whole}" + (f" ({paper[key[1:]]})" if key[1:] in paper else "")
 
 
 def unlearnt(findings: Findings) -> str:
     """A sentence on those that do not solve their training lengths; empty if all do."""
-    scores = findings.lengths["training_score"]
     poor = [
         f"{task}, {approach} ({percent(score)} %)"
-        for (memory, task, approach), score in scores.items()
-        if memory == findings.trained_memory and score < published.MASTERED
+        for task in findings.tasks
+        for approach, score in findings.training_scores(task).items()
+        if score < published.MASTERED
     ]
     return f"Below 95 % at training lengths: {'; '.join(poor)}." if poor else ""
 

@@ -17,7 +17,6 @@ from constrained_dnc.analysis import statistics
 from constrained_dnc.analysis.state_space import DIMENSIONS
 from constrained_dnc.report.findings import Findings, beside_paper, memory_name
 from constrained_dnc.report.tables import (
-    BOLD,
     ITALIC,
     Table,
     is_largest,
@@ -40,7 +39,8 @@ def average_scores(rules: Mapping[str, Findings], memory: str) -> Table:
     parts = []
     for rule, findings in beside_paper(rules).items():
         chosen = findings.averages[findings.averages["memory"] == memory]
-        described = chosen.groupby(["task", "approach"])["average"].agg(**STATISTICS)
+        described = chosen.groupby(["task", "approach"])["average"].agg([*STATISTICS.values()])
+        described = described.set_axis([*STATISTICS], axis="columns")
         parts.append(_melted(described, rule))
     parts += [_paper_averages(main, memory), _average_floors(main, memory)]
     frame = pd.concat(parts)
@@ -133,7 +133,7 @@ def pair_tests(rules: Mapping[str, Findings], memory: str) -> Iterator[Table]:
     extended = main.in_paper(memory)
     for others in (False, True):
         tests = {rule: it.pair_tests(memory, others) for rule, it in beside_paper(rules).items()}
-        lines = [
+        lines: list[tuple[object, ...]] = [
             (test.task, test.first, test.second, rule, test.p_adjusted, test.p)
             for rule, found in tests.items()
             for test in found
@@ -197,9 +197,10 @@ def curvatures(findings: Findings) -> Table:
     """The curvature of every approach: the median and the range of its trials."""
     groups = findings.instances.groupby(["task", "approach"])["curvature"]
     frame = groups.agg(["median", "min", "max", "count"]).reset_index()
+    cells = zip(frame["median"], frame["min"], frame["max"], frame["count"], strict=True)
     text = [
-        f"{row.median:.2f}" + (f" ({row.min:.2f} to {row.max:.2f})" if row.count > 1 else "")
-        for row in frame.itertuples(index=False, name="Curvature")
+        f"{median:.2f} ({least:.2f} to {most:.2f})" if trials > 1 else f"{median:.2f}"
+        for median, least, most, trials in cells
     ]
     return make_table(
         "curvature",

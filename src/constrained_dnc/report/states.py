@@ -196,7 +196,8 @@ def _draw_states(findings: Findings, phase: str, panel: Axes, run_id: str) -> No
     lines = LineCollection(list(steps), colors=TIME_COLOURS(when), lw=0.35, alpha=0.55)
     lines.set_rasterized(True)
     panel.add_collection(lines)
-    panel.scatter(*path.reshape(-1, 2).T, s=1.6, color=GREEN, lw=0, zorder=3, rasterized=True)
+    across, up = path.reshape(-1, 2).T
+    panel.scatter(across, up, s=1.6, color=GREEN, lw=0, zorder=3, rasterized=True)
     panel.margins(0.04)
     for spine in panel.spines.values():
         spine.set_visible(True)

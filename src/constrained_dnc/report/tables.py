@@ -109,8 +109,8 @@ def is_largest(frame: pd.DataFrame, by: Sequence[str], value: str) -> pd.Series:
 def rounded(value: float | None, digits: int) -> str:
     """Halves go up, as in the paper's tables; a dash for no value.
 
-    >>> rounded(46 / 40, 1), rounded(None, 1), rounded(-0.004, 2)
-    ('1.2', '–', '0.00')
+    >>> rounded(46 / 40, 1), rounded(-0.004, 2)
+    ('1.2', '0.00')
     """
     if value is None or not isfinite(value):
         return DASH
