@@ -18,7 +18,7 @@ from constrained_dnc.analysis import statistics
 from constrained_dnc.analysis.statistics import SIGNIFICANCE
 from constrained_dnc.published import LONGEST_IN_TRAINING, MASTERED, Claim, Side
 from constrained_dnc.report.findings import Findings, Key
-from constrained_dnc.report.tables import DASH, Table, make_table, rounded
+from constrained_dnc.report.tables import DASH, Number, Table, make_table, rounded
 
 AGREES, DISAGREES, NOT_TESTED = "agrees", "does not", "not tested"
 ALIKE = 0.2
@@ -35,9 +35,9 @@ Pair = tuple[Side, Side | None]
 class Value:
     """A length, or a score in percent: the median of some trials and its interval."""
 
-    median: float
-    low: float
-    high: float
+    median: Number
+    low: Number
+    high: Number
     trials: int
 
     def __str__(self) -> str:
@@ -108,7 +108,7 @@ def agreement(relation: str, first: Value, second: Value) -> str:
     return AGREES if higher.low > lower.high else DISAGREES
 
 
-def significance(relation: str, difference: float, p: float, least: float, complete: bool) -> str:
+def significance(relation: str, difference: Number, p: float, least: float, complete: bool) -> str:
     """Whether a test comes out as the paper's; `least` is the smallest p it could have had.
 
     Only as many trials as the paper's (`complete`) can show that a difference is missing.
@@ -200,7 +200,7 @@ def _comparable(larger: pd.DataFrame, trained: pd.DataFrame) -> list[pd.DataFram
     All lengths of the larger one count where the memory of training was seen to fail.
     """
     shared = larger.columns.intersection(trained.columns)
-    has_failed = _length(trained).median < trained.columns.max()
+    has_failed = _length(trained).median < trained.columns.to_numpy().max()
     return [larger if has_failed else larger[shared], trained[shared]]
 
 
@@ -255,7 +255,7 @@ def _paper_pair(claim: Claim, pair: Pair) -> str:
     return f"{text}, {p_text(test)}"
 
 
-def paper_value(claim: Claim, side: Side) -> float | None:
+def paper_value(claim: Claim, side: Side) -> Number | None:
     """What the paper printed for a side: a length, or a median in percent; None if only drawn."""
     key = (claim.task, side.approach)
     if side == LONGEST_IN_TRAINING:

@@ -280,10 +280,11 @@ def stages_of(findings: Findings) -> dict[int, Findings]:
 
 
 def _trials_by_length(rows: pd.DataFrame, column: str) -> dict[Key, pd.DataFrame]:
-    table = rows.set_index([*KEY, "seed", "run_id", "length"])[column]
     return {
-        key: group.droplevel([0, 1, 2]).unstack("length")
-        for key, group in table.groupby(level=KEY, sort=False)
+        (str(memory), str(task), str(approach)): group.pivot(
+            index=["seed", "run_id"], columns="length", values=column
+        )
+        for (memory, task, approach), group in rows.groupby(KEY, sort=False)
     }
 
 

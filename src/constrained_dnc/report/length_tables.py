@@ -9,7 +9,15 @@ import pandas as pd
 from constrained_dnc import published
 from constrained_dnc.analysis import statistics
 from constrained_dnc.report.findings import Findings, beside_paper, memory_name
-from constrained_dnc.report.tables import Table, is_largest, make_table, marked, percent, rounded
+from constrained_dnc.report.tables import (
+    Number,
+    Table,
+    is_largest,
+    make_table,
+    marked,
+    percent,
+    rounded,
+)
 
 FEW_TRIALS = 5
 """Up to so many trials are listed one by one; of more, the interval of their median is shown."""
@@ -17,7 +25,7 @@ MEASURES = ("entries", "whole")
 FACTOR = "factor"
 
 
-def with_trials(length: int, each: Sequence[int], low: float, high: float) -> str:
+def with_trials(length: int, each: Sequence[int], low: Number, high: Number) -> str:
     """A maximum length, and those of a few trials or the interval over many.
 
     >>> with_trials(32, (32, 15, 37), 15, 37), with_trials(32, [32] * 10, 30, 34)

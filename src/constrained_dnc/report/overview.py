@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict
+from typing import Any
 
 from rich.box import SIMPLE
 from rich.console import Group
@@ -89,10 +90,8 @@ def rule_meaning(rule: str, study: Study) -> str:
 
 def problems(study: Study) -> dict[str, list[str]]:
     """What failed, diverged, skipped updates or is missing: sentences by heading."""
-    runs = [
-        ("{task}, {approach}, trial {seed}".format(**run), run)
-        for run in [*study.failures, *study.runs.to_dict("records")]
-    ]
+    known: list[Any] = [*study.failures, *study.runs.to_dict("records")]
+    runs = [("{task}, {approach}, trial {seed}".format(**run), run) for run in known]
     return {
         "Failed": [f"{name}: {run['reason']}" for name, run in runs if "reason" in run],
         "Diverged (counted with the parameters selected before)": [
@@ -138,7 +137,7 @@ def terminal_table(findings: Findings) -> Group:
 def _terminal_cell(findings: Findings, key: Key) -> str:
     if key not in findings.curves:
         return ""
-    entries, whole = (findings.lengths.at[key, measure] for measure in ("entries", "whole"))
+    entries, whole = findings.lengths.loc[[key], ["entries", "whole"]].to_numpy()[0].tolist()
     extended = findings.in_paper(key[0])
     paper = {} if extended is None else published.max_lengths(extended)
     return f"{entries} / {whole}" + (f" ({paper[key[1:]]})" if key[1:] in paper else "")

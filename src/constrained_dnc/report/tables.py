@@ -14,6 +14,7 @@ from pandas.io.formats.style import Styler
 from constrained_dnc import published
 from constrained_dnc.files import make_folder, write_atomically
 
+Number = float | int
 DASH = "\u2013"
 BOLD, ITALIC = "font-weight: bold;", "font-style: italic;"
 
@@ -106,7 +107,7 @@ def is_largest(frame: pd.DataFrame, by: Sequence[str], value: str) -> pd.Series:
     return (values == best) & (best > 0)
 
 
-def rounded(value: float | None, digits: int) -> str:
+def rounded(value: Number | None, digits: int) -> str:
     """Halves go up, as in the paper's tables; a dash for no value.
 
     >>> rounded(46 / 40, 1), rounded(-0.004, 2)
