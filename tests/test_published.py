@@ -7,7 +7,7 @@ import pytest
 from constrained_dnc import published
 from constrained_dnc.analysis.statistics import all_pairs
 from constrained_dnc.published import Claim, Side
-from constrained_dnc.report.verdicts import compare, weigh
+from constrained_dnc.report.claims import AGREES, Value, agreement, significance
 
 KEYS = set(product(published.TASKS, published.APPROACHES))
 PAIRS = {(task, *pair) for task in published.TASKS for pair in all_pairs(published.APPROACHES)}
@@ -85,9 +85,8 @@ def test_the_papers_numbers_bear_out_its_claims(claim: Claim) -> None:
     if not claim.pairs:
         tau, p = published.curvature_correlations()[claim.task]
         if claim.measure == "correlation":
-            assert compare(claim.relation, tau, 0.0)[1]
-        else:
-            assert weigh(claim.relation, tau, p, 0.0, is_enough=True)[1]
+            assert (tau > 0) == (claim.relation == "above")
+        assert significance(claim.relation, tau, p, 0.0, complete=True) == AGREES
     for first, second in claim.pairs:
         values = value(claim, first), value(claim, second)
         if claim.measure == "significance":
@@ -95,10 +94,11 @@ def test_the_papers_numbers_bear_out_its_claims(claim: Claim) -> None:
             known = published.pairwise_p(extended=False)
             names = first.approach, second.approach
             p = known.get((claim.task, *names), known.get((claim.task, *names[::-1]), 1.0))
-            agrees = weigh(claim.relation, values[0] - values[1], p, 0.0, is_enough=True)[1]
-            assert agrees is not claim.text.startswith(CONTRADICTION)
+            agrees = significance(claim.relation, values[0] - values[1], p, 0.0, complete=True)
+            assert (agrees == AGREES) is not claim.text.startswith(CONTRADICTION)
         else:
-            assert compare(claim.relation, *values)[1]
+            exact = [Value(it, it, it, 10) for it in values]
+            assert agreement(claim.relation, *exact) == AGREES
 
 
 def test_all_that_the_paper_says_about_significance_is_a_claim() -> None:
