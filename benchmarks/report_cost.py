@@ -22,10 +22,10 @@ import numpy as np
 from constrained_dnc import published
 from constrained_dnc.analysis.embeddings import phase_states, stored_at
 from constrained_dnc.analysis.state_space import embed
-from constrained_dnc.report.figures import wanted_embeddings
-from constrained_dnc.report.findings import Findings, find
-from constrained_dnc.report.page import build_report
-from constrained_dnc.study import query, read_study
+from constrained_dnc.report import Report
+from constrained_dnc.report.findings import Findings
+from constrained_dnc.report.states import wanted_embeddings
+from constrained_dnc.study import read_study
 from synthetic import Request, write_study
 
 
@@ -34,15 +34,14 @@ def main() -> None:
         path = write_study(Path(directory) / "full", Request(tasks=published.TASKS, trials=10))
         costs: dict[str, object] = {}
         start = time.perf_counter()
-        rows = query(path, "SELECT count(*) AS rows FROM results").to_pydict()["rows"][0]
-        costs |= {"rows": rows, "query_s": time.perf_counter() - start}
-        start = time.perf_counter()
-        findings = find(read_study(path))
-        costs["statistics_s"] = time.perf_counter() - start
+        report = Report(read_study(path))
+        costs["tables"] = sum(map(len, report.tables.values()))
+        costs["tables_s"] = time.perf_counter() - start
+        findings = report.analysed
         count, seconds = store_stand_ins(findings), one_embedding(findings)
         costs |= {"embeddings": count, "one_embedding_s": seconds, "tsne_cpu_s": count * seconds}
         start, cpu = time.perf_counter(), time.process_time()
-        page = build_report(path)
+        page = report.write()
         costs |= {
             "report_s": time.perf_counter() - start,
             "report_cpu_s": time.process_time() - cpu,

@@ -17,14 +17,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from constrained_dnc.analysis.embeddings import embed_all
 from constrained_dnc.choices import PAPER_RULE
 from constrained_dnc.evaluation.memories import free_capacity_of
 from constrained_dnc.published import max_length_of
-from constrained_dnc.report.figures import wanted_embeddings
-from constrained_dnc.report.findings import find
+from constrained_dnc.report import Report
+from constrained_dnc.report.states import wanted_embeddings
 from constrained_dnc.study import Study, read_study
 from constrained_dnc.study.layout import (
     ANALYSIS,
@@ -58,7 +56,8 @@ def ship_results(study: Path, target: Path) -> None:
             shutil.copyfile(path, copy)
     write_request(new, request)
     shipped = read_study(new)
-    embed_all(shipped, wanted_embeddings(find(shipped)), lambda *_: None)  # a minute less to wait
+    wanted = wanted_embeddings(Report(shipped).analysed)
+    embed_all(shipped, wanted, lambda *_: None)  # a minute less to wait
     shutil.rmtree(target, ignore_errors=True)
     new.replace(target)
 
@@ -70,13 +69,13 @@ def ship_models(folder: Path, zoo: Path, commit: str) -> list[str]:
     """
     study = read_study(folder)
     groups: dict[tuple[str, str], list[Run]] = {}
-    for about in study.runs.values():
-        path = run_folder(folder, about.run_id)
-        if not (path / SELECTED[RULE]).exists() or about.status != "finished":
+    for row in study.runs.reset_index().to_dict("records"):
+        path = run_folder(folder, row["run_id"])
+        if not (path / SELECTED[RULE]).exists() or row["status"] != "finished":
             continue
         run = load_run(path)
-        if run.status.iteration == about.iterations:  # else it is further on than its scores
-            groups.setdefault((about.task, about.approach), []).append(run)
+        if run.status.iteration == row["iterations"]:  # else it is further on than its scores
+            groups.setdefault((row["task"], row["approach"]), []).append(run)
     for (task, approach), runs in groups.items():
         target = zoo / task / approach
         shipped = _shipped(target)
@@ -134,13 +133,14 @@ def _reaches_further(
 
 def _scores(study: Study, run_id: str) -> dict[str, dict[str, dict[int, float]]]:
     """Score by selection, memory and length."""
-    rows = np.flatnonzero(study.results["run_id"] == run_id)
-    names = ("selection", "memory", "length", "score")
-    found: dict[str, dict[str, dict[int, float]]] = {}
-    for row in rows:
-        rule, memory, length, score = (study.results[name][row] for name in names)
-        found.setdefault(rule, {}).setdefault(memory, {})[int(length)] = round(float(score), 6)
-    return found
+    rows = study.results[(study.results["run_id"] == run_id) & (study.results["batches"] > 0)]
+    return {
+        str(rule): {
+            str(memory): dict(zip(group["length"].tolist(), group["score"].round(6), strict=True))
+            for memory, group in rows_of_rule.groupby("memory", sort=False)
+        }
+        for rule, rows_of_rule in rows.groupby("selection", sort=False)
+    }
 
 
 def _megabytes(paths: Iterable[Path]) -> float:

@@ -1,4 +1,4 @@
-"""The style sheets of both pages have the colours of the figures on them."""
+"""Colours of pages, figures and approaches."""
 
 import re
 from pathlib import Path
@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from constrained_dnc import colours
+from constrained_dnc.approaches import APPROACHES
 
 PACKAGE = Path(colours.__file__).parent
 
@@ -17,3 +18,10 @@ def test_pages_and_figures_share_ink_and_ground(sheet):
     for page, figures in ((light, colours.LIGHT), (dark, colours.DARK)):
         assert (page["ink"], page["card"]) == (figures["ink"], figures["ground"])
     assert light["accent"] == colours.BLUE.lower()
+
+
+def test_no_two_approaches_share_a_colour():
+    names = [*APPROACHES, *(f"mine-{n}" for n in range(20))]
+    found = colours.colours_of(names)
+    assert len(set(found.values())) == len(names)
+    assert colours.colours_of(["mine-7", "peephole"])["peephole"] == found["peephole"]

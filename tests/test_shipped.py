@@ -8,14 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from constrained_dnc.evaluation.lengths import evaluate
 
 from constrained_dnc import load_run, predict, zoo
 from constrained_dnc.analysis.embeddings import phase_states, stored_at
 from constrained_dnc.errors import SettingError
-from constrained_dnc.evaluation.lengths import evaluate
-from constrained_dnc.report.figures import wanted_embeddings
-from constrained_dnc.report.findings import find
-from constrained_dnc.report.page import build_report
+from constrained_dnc.report import Report, build_report
+from constrained_dnc.report.states import wanted_embeddings
 from constrained_dnc.study import read_study
 
 ROOT = Path(__file__).parents[1]
@@ -84,7 +83,7 @@ def test_no_embedding_is_left_to_whoever_makes_the_report(monkeypatch):
     (version,) = re.findall(r"^scikit-learn==(\S+)", lock, re.MULTILINE)
     monkeypatch.setattr("sklearn.__version__", version)  # of which they are
     study = read_study(RESULTS)
-    wanted = wanted_embeddings(find(study))
+    wanted = wanted_embeddings(Report(study).analysed)
     assert len(wanted) > 20
     drawn = [states for pair in wanted if (states := phase_states(study, *pair)) is not None]
     assert all(stored_at(study, states).exists() for states in drawn)

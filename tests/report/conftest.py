@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from constrained_dnc.report.page import build_report
-from constrained_dnc.study import write_results
+from constrained_dnc.report import Report, build_report
+from constrained_dnc.study import read_study
+from made_up import add_rows
 from synthetic import Request, row, write_study
 
 SMALL = Request(
@@ -13,6 +14,7 @@ SMALL = Request(
     approaches=("stateful-baseline", "stateless-baseline", "compr+reg", "lstm-compr+reg"),
     trials=2,
     samples=2,
+    selections=("unseen", "score"),
 )
 
 
@@ -20,15 +22,23 @@ SMALL = Request(
 def small_study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two tasks, four approaches, two trials; one run missing, one diverged, one failed."""
     path = write_study(tmp_path_factory.mktemp("studies") / "small", SMALL)
-    (path / "results" / "search-compr+reg-1.parquet").unlink()
+    (path / "results" / "search-compr+reg-1-20000.parquet").unlink()
     broken = {"status": "diverged", "skipped_updates": 7}
-    rows = [row("sort", "stateful-baseline", 1, length, 0.4, **broken) for length in range(2, 101)]
-    write_results(path, "sort-stateful-baseline-1", rows)
-    (path / "failures.json").write_text(
-        '[{"run_id": "search-compr+reg-1", "task": "search", "approach": "compr+reg", "seed": 1,'
-        ' "reason": "<script>alert(1)</script> & out of memory \\ud800", "attempts": 3}]'
-    )
+    rows = [
+        row("sort", "stateful-baseline", 1, length, 0.4, selection=rule, **broken)
+        for rule in SMALL.selections
+        for length in range(2, 101)
+    ]
+    add_rows(path, rows)
+    (path / "failures").mkdir()
+    reason = "Traceback\nMemoryError: <script>alert(1)</script> & out of memory"
+    (path / "failures" / "search-compr+reg-1.txt").write_text(reason)
     return path
+
+
+@pytest.fixture(scope="session")
+def small_report(small_study: Path) -> Report:
+    return Report(read_study(small_study))
 
 
 @pytest.fixture(scope="session")

@@ -3,70 +3,111 @@
 from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet as pq
+import pandas as pd
 import pytest
 from scipy.stats import kendalltau
 
-from constrained_dnc.report.findings import best_and_worst, find
+from constrained_dnc.report import Report
+from constrained_dnc.report.findings import Findings, by_rule, stages_of
+from constrained_dnc.report.length_tables import lengths_by_iterations
 from constrained_dnc.study import read_study
-from synthetic import Request, write_study
+from made_up import add_rows, findings_of
+from synthetic import Request, row, write_study
 
 
-@pytest.mark.parametrize("extended", [False, True])
-def test_lengths_and_averages_from_the_files(tmp_path: Path, extended: bool) -> None:
+@pytest.mark.parametrize(("memory", "up_to"), [("50", 45), ("500", 450)])
+def test_lengths_and_averages_from_the_files(tmp_path: Path, memory: str, up_to: int) -> None:
     request = Request(tasks=("copy",), approaches=("reg",), trials=4, analysis=False)
     path = write_study(tmp_path, request)
-    size, up_to = (500, 450) if extended else (50, 45)
-    by_length: dict[int, list[float]] = {}
-    averages = []
-    for file in sorted((path / "results").glob("*.parquet")):
-        rows = [row for row in pq.read_table(file).to_pylist() if row["memory_size"] == size]
-        averages.append(np.mean([row["score"] for row in rows if row["length"] <= up_to]))
-        for row in rows:
-            by_length.setdefault(row["length"], []).append(row["score"])
-    passed = [length for length, scores in by_length.items() if np.median(scores) >= 0.95]
-    evaluation = find(read_study(path)).at(extended)
-    assert evaluation.longest["copy", "reg"].length == max(passed)
-    np.testing.assert_allclose(evaluation.averages["copy", "reg"], averages)
+    frame = pd.concat(map(pd.read_parquet, sorted((path / "results").glob("*.parquet"))))
+    frame = frame[frame["memory"] == memory]
+    findings = Findings(read_study(path), "unseen")
+    found = findings.lengths.loc[(memory, "copy", "reg")]
+    for measure, column in (("entries", "score"), ("whole", "sequence_accuracy")):
+        medians = frame.groupby("length")[column].median()
+        assert found[measure] == max(medians[medians >= 0.95].index, default=0)
+        passed = frame[frame[column] >= 0.95].groupby("seed")["length"].max()
+        assert found[f"{measure}_each"] == tuple(passed)
+    averages = frame[frame["length"] <= up_to].groupby("seed")["score"].mean()
+    np.testing.assert_allclose(findings.averages_of((memory, "copy", "reg")), averages)
 
 
-def test_order_ranks_and_instances(small_study: Path) -> None:
-    findings = find(read_study(small_study))
-    assert findings.approaches[-1] == "lstm-compr+reg"
-    ranked = findings.ranked("sort", "stateful-baseline")
-    assert ranked[1][0] == "sort-stateful-baseline-1"  # the diverged one counts, as the worse
-    assert ranked[1][1] == pytest.approx(0.4)
-    assert findings.ranked("sort", "no such approach") == []
-    # Two of the paper's approaches with a state, two trials each, one run without results.
-    assert len(findings.instances["sort"].score) == 4
-    assert len(findings.instances["search"].score) == 3
-    assert set(findings.instances["sort"].approaches) == {"stateful-baseline", "compr+reg"}
-    assert set(findings.other_instances["sort"].approaches) == {"lstm-compr+reg"}
+def test_the_default_rule_comes_first_then_the_papers(tmp_path: Path) -> None:
+    rules = ("unseen", "seen", "score")
+    request = Request(("sort",), ("reg",), trials=1, analysis=False, selections=rules)
+    assert list(by_rule(read_study(write_study(tmp_path, request)))) == ["score", "unseen", "seen"]
+
+
+def test_a_trial_that_was_given_up_fails_in_table_and_figure_alike(tmp_path: Path) -> None:
+    path = write_study(tmp_path, Request(("sort",), ("reg",), 0, analysis=False, growing=True))
+    add_rows(
+        path,
+        [
+            row("sort", "reg", seed, at, score, memory="growing", batches=int(at <= last))
+            for seed, last in enumerate((100, 20, 20))
+            for at in (5, 10, 20, 50, 100)
+            for score in [(1.0 if at < last else 0.3) if at <= last else float("nan")]
+        ],
+    )
+    findings = Findings(read_study(path), "unseen")
+    key = ("growing", "sort", "reg")
+    assert findings.lengths.loc[key, "entries"] == 10
+    assert findings.lengths.loc[key, "entries_each"] == (50, 10, 10)
+    assert findings.curves[key].median().tolist() == [1, 1, 0.3, 0, 0]
+    assert [list(line.index) for line in findings.trial_lines(key).values()] == [
+        [5, 10, 20, 50, 100],
+        [5, 10, 20],
+        [5, 10, 20],
+    ]
+
+
+def test_no_maximum_length_where_the_floor_reaches_95_percent(tmp_path: Path) -> None:
+    findings = findings_of(tmp_path, "sort", {"500": {"reg": [200, 200]}})
+    assert findings.lengths["entries"].tolist() == [200]
+    rows = findings.rows.assign(floor=findings.rows["length"] / 200)
+    findings.__dict__.clear()
+    findings.__dict__.update(study=read_study(tmp_path), selection="unseen", iterations=None)
+    findings.__dict__["rows"] = rows
+    assert findings.lengths["entries"].tolist() == [150]
 
 
 def test_tau_pools_the_papers_stateful_approaches_only(tmp_path: Path) -> None:
     pooled = ("stateful-baseline", "compr", "reg", "compr+reg")
-    others = ("stateless-baseline", "peephole", "lstm-reg", "compr+reg+used", "mine")
-    path = write_study(
-        tmp_path, Request(("sort",), (*pooled, *others), trials=3, samples=2, extended=False)
-    )
+    names = (*pooled, "stateless-baseline", "peephole", "compr+reg+used", "mine")
+    path = write_study(tmp_path, Request(("sort",), names, trials=3, samples=2, extended=False))
     curvature, score = [], []
-    for approach in pooled:
-        for seed in range(3):
-            name = f"sort-{approach}-{seed}"
-            rows = pq.read_table(path / "results" / f"{name}.parquet").to_pylist()
-            score.append(np.mean([row["score"] for row in rows if row["length"] <= 45]))
-            curvature.append(float(np.load(path / "analysis" / f"{name}.npz")["curvature"]))
-    (found,) = find(read_study(path)).correlations()
+    for name in (f"sort-{approach}-{seed}" for approach in pooled for seed in range(3)):
+        rows = pd.read_parquet(path / "results" / f"{name}-20000.parquet")
+        score.append(rows[rows["length"] <= 45]["score"].mean())
+        curvature.append(float(np.load(path / "analysis" / f"{name}.npz")["curvature"]))
+    findings = Findings(read_study(path), "unseen")
+    (found,) = findings.correlations
     assert found.instances == 12
     assert found.tau == pytest.approx(kendalltau(curvature, score).statistic)
+    assert set(findings.instances["approach"]) == {*names} - {"stateless-baseline"}
 
 
-@pytest.mark.parametrize(("trials", "best", "worst"), [(10, 3, 3), (5, 3, 2), (2, 2, 0), (0, 0, 0)])
-def test_best_and_worst_never_overlap(trials: int, best: int, worst: int) -> None:
-    ranked = [(str(trial), 1.0 - trial / 10) for trial in range(trials)]
-    found = best_and_worst(ranked)
-    assert (len(found[0]), len(found[1])) == (best, worst)
-    assert not set(found[0]) & set(found[1])
-    if worst:
-        assert found[1][-1] == str(trials - 1)
+def test_a_diverged_run_counts(small_report: Report) -> None:
+    ranked = small_report.main.ranked("sort", "stateful-baseline")
+    assert ranked.index[1] == "sort-stateful-baseline-1"
+    assert ranked.iloc[1] == pytest.approx(0.4)
+
+
+def test_a_study_that_grew_has_the_lengths_of_every_stage(tmp_path: Path) -> None:
+    ends = {("reg", 0): {100: 20, 300: 40}, ("reg", 1): {100: 30}, ("compr", 0): {300: 25}}
+    path = write_study(tmp_path, Request(("sort",), ("compr", "reg"), trials=0, analysis=False))
+    add_rows(
+        path,
+        [
+            row("sort", name, seed, at, float(at <= end), iterations=iterations)
+            for (name, seed), stages in ends.items()
+            for iterations, end in stages.items()
+            for at in range(2, 61)
+        ],
+    )
+    findings = Findings(read_study(path), "unseen")
+    assert findings.lengths.loc[("50", "sort", "reg"), "entries_each"] == (40, 30)
+    cells = lengths_by_iterations(findings, stages_of(findings)).cells
+    assert cells.loc[("sort", 100), "reg"] == "20 (20, 30)"
+    assert cells.loc[("sort", 300), "reg"] == "40"
+    assert cells.loc[("sort", 300), "compr"] == "25"

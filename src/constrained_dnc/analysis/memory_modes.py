@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from constrained_dnc.study.layout import BINS
-
+BINS = 20
+"""Of the histograms of modes."""
 CONTENT = 2  # order of the read modes: backward, forward, content
 
 

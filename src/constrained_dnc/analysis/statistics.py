@@ -56,6 +56,17 @@ def max_length_interval(
     return int(ends[0]), int(ends[1])
 
 
+def median_interval(
+    values: Float[np.ndarray, "trials"], resamples: int = 2000, confidence: float = 0.95
+) -> tuple[float, float]:
+    """Percentile bootstrap of the median over trials, with a fixed seed."""
+    drawn = np.random.default_rng(0).integers(len(values), size=(resamples, len(values)))
+    medians = np.median(values[drawn], axis=1)
+    tail = (1 - confidence) / 2
+    low, high = np.quantile(medians, [tail, 1 - tail], method="inverted_cdf")
+    return float(low), float(high)
+
+
 def factor(max_lengths: Mapping[str, int], baseline: int | None) -> float | None:
     """Longest of the constrained approaches over the stateful baseline's without extension.
 

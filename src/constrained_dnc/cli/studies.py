@@ -184,16 +184,15 @@ def report(arguments: list[str]) -> int:
 
 def write_report(folder: Path) -> None:
     """Build the report with progress, then print the table of maximum lengths and the path."""
-    from constrained_dnc.report.page import collect, terminal_table, write  # noqa: PLC0415
+    from constrained_dnc.report import Report  # noqa: PLC0415
     from constrained_dnc.study import read_study  # noqa: PLC0415
 
-    contents = collect(read_study(folder))
+    study_report = Report(read_study(folder))
     with Ticker("report") as ticker:
-        page = write(
-            contents,
+        page = study_report.write(
             lambda stage, done, total: ticker.show(float(done), float(max(total, 1)), stage),
         )
-    screen().print(terminal_table(contents.main))
+    screen().print(study_report.terminal_table())
     print(f"report: {page}")
 
 
@@ -213,7 +212,7 @@ def results(arguments: list[str]) -> int:
 
         print(read_study(asked.study).history.to_csv(index=False), end="")
         return 0
-    from constrained_dnc.report.page import terminal_table  # noqa: PLC0415
+    from constrained_dnc.report import terminal_table  # noqa: PLC0415
 
     screen().print(terminal_table(asked.study))
     return 0

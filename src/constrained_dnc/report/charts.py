@@ -1,135 +1,89 @@
-"""The interactive charts of the page: what Plotly is told."""
+"""The interactive charts of the page, by Plotly: a click on the legend hides an approach."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import html
+from typing import Any
 
-import numpy as np
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
 
-from constrained_dnc.choices import MEMORIES, memory_names
-from constrained_dnc.published import THRESHOLD
-from constrained_dnc.report.curves import Curves, extended_size
-from constrained_dnc.report.drawing import colour, dash
+from constrained_dnc import published
+from constrained_dnc.colours import colours_of
+from constrained_dnc.report.curves import PLOTLY_DASHES, dashes
 from constrained_dnc.report.findings import Findings
-from constrained_dnc.report.wording import file_name, over_trials
 
-DASHES = {"-": "solid", "--": "dash", ":": "dot"}
-
-
-@dataclass(frozen=True)
-class Chip:
-    """A button that shows or hides an approach."""
-
-    approach: str
-    colour: str
-    fill: str
+GREY = "#8a949d"  # readable on a light and on a dark page
+COLUMNS = 2
 
 
-@dataclass(frozen=True)
-class Chart:
-    """The place of a chart on the page."""
+def chart(findings: Findings, memory: str) -> str:
+    """Score against length with one memory, as HTML: a panel per task, a line per trial."""
+    tasks = findings.tasks_with(memory)
+    rows = -(-len(tasks) // COLUMNS)
+    figure = make_subplots(rows, COLUMNS, subplot_titles=[html.escape(task) for task in tasks])
+    named: set[str] = set()
+    for place, task in enumerate(tasks):
+        where = {"row": place // COLUMNS + 1, "col": place % COLUMNS + 1}
+        for trace in _traces(findings, memory, task):
+            figure.add_trace(trace.update(showlegend=trace.name not in named), **where)
+            named.add(trace.name)
+        first, last = findings.study.training_lengths
+        figure.add_vrect(first, last, fillcolor=GREY, opacity=0.15, line_width=0, **where)
+        figure.add_hline(100 * published.THRESHOLD, line={"color": GREY, "width": 0.7}, **where)
+        for slots in {findings.trained_memory, memory} - {"growing"}:
+            figure.add_vline(
+                int(slots), line={"color": GREY, "width": 0.7, "dash": "dash"}, **where
+            )
+    axis = {"color": GREY, "zeroline": False, "fixedrange": True}
+    figure.update_xaxes(**axis, showgrid=False)
+    figure.update_yaxes(**axis, range=[-2, 103], gridcolor="rgba(138,148,157,0.2)")
+    if memory != findings.trained_memory:
+        figure.update_xaxes(type="log", tickvals=[2, 5, 10, 20, 50, 100, 200, 500, 1000])
+    figure.update_layout(
+        template="none",
+        height=80 + 250 * rows,
+        margin={"l": 40, "r": 10, "t": 80, "b": 30},
+        paper_bgcolor="rgba(0,0,0,0)",
+        plot_bgcolor="rgba(0,0,0,0)",
+        font={"color": GREY, "family": "system-ui, sans-serif", "size": 12},
+        legend={"orientation": "h", "x": 0, "y": 1 + 30 / (250 * rows), "yanchor": "bottom"},
+        hovermode="closest",
+    )
+    config = {"responsive": True, "displayModeBar": False}
+    identity = {"include_plotlyjs": False, "div_id": f"chart-{memory}"}
+    return str(figure.to_html(full_html=False, config=config, **identity))
 
-    id: str
-    task: str
-    label: str
+
+def _traces(findings: Findings, memory: str, task: str) -> list[go.Scatter]:
+    """The trials of every approach, all in one trace with gaps between them, and the floor."""
+    colours, traces = colours_of(findings.approaches), []
+    dash = PLOTLY_DASHES[dashes(findings, memory)]
+    for key in findings.keys([memory], [task]):
+        line = {"color": colours[key[2]], "width": 1.2, "dash": dash}
+        traces.append(_trace(findings.trial_lines(key), html.escape(key[2]), line))
+    floor = findings.floor_line(task, [memory])
+    if len(floor):
+        line = {"color": GREY, "width": 1.2, "dash": "dot"}
+        traces.append(_trace({"floor": floor}, "floor", line))
+    return traces
 
 
-@dataclass(frozen=True)
-class Group:
-    """Charts under one heading."""
-
-    title: str
-    charts: tuple[Chart, ...]
-
-
-def chips(rules: Sequence[Findings]) -> list[Chip]:
-    """One per approach that has a curve."""
-    shown = {name for findings in rules for _, name in findings.plain.curves}
-    return [
-        Chip(name, colour(name), colour(name) if dash(name) == "-" else "none")
-        for name in rules[0].approaches
-        if name in shown
+def _trace(lines: dict[str, Any], name: str, line: dict[str, Any]) -> go.Scatter:
+    """`lines` are series of scores by length, by what the pointer says about them."""
+    points = [
+        (length, score, label)
+        for label, scores in lines.items()
+        for length, score in [*zip(scores.index, scores.round(4), strict=True), (None, None)]
     ]
-
-
-def spread(rules: Sequence[Findings]) -> str:
-    """What lines and bands are, for the trials there are."""
-    counts = [
-        curve.trials
-        for findings in rules
-        for evaluation in findings.memories.values()
-        for curve in evaluation.curves.values()
-    ]
-    return over_trials(counts) if counts else ""
-
-
-def groups(rules: Sequence[Findings]) -> list[Group]:
-    """The charts of every kind of memory."""
-    study = rules[0].study
-    titles = {
-        "trained": f"With the {study.memory_size} slots of training",
-        "extended": f"With {extended_size(study)} slots",
-        "growing": f"With a growing memory (from {study.memory_size} slots on)",
-    }
-    names = memory_names(study.memory_size, extended_size(study))
-    found = []
-    for memory in MEMORIES:
-        charts = [
-            Chart(_id(task, memory), task, f"score against length, {task}, {names[memory]}")
-            for task in _tasks(rules, memory)
-        ]
-        if charts:
-            found.append(Group(titles[memory], tuple(charts)))
-    return found
-
-
-def data(rules: Sequence[Findings]) -> list[dict[str, object]]:
-    """Everything that is drawn, as JSON values; the curves of every selection rule."""
-    study = rules[0].study
-    trained = study.training_lengths
-    sizes = {"trained": [study.memory_size], "growing": [study.memory_size]}
-    sizes["extended"] = [size for size in (study.memory_size, extended_size(study)) if size]
-    return [
-        {
-            "id": _id(task, memory),
-            "log": memory != "trained",
-            "slots": sizes[memory],
-            "threshold": 100 * THRESHOLD,
-            "training": None if trained is None else list(trained),
-            "rules": {
-                findings.selection: [
-                    _series(findings.memories[memory].curves[task, name])
-                    for name in findings.approaches
-                    if (task, name) in findings.memories[memory].curves
-                ]
-                for findings in rules
-            },
-        }
-        for memory in MEMORIES
-        for task in _tasks(rules, memory)
-    ]
-
-
-def _series(curve: Curves) -> dict[str, object]:
-    complete = ~np.isnan(curve.scores).any(axis=0)
-    low, median, high = 100 * curve.band[:, complete]
-    return {
-        "approach": curve.approach,
-        "colour": colour(curve.approach),
-        "dash": DASHES[dash(curve.approach)],
-        "trials": curve.trials,
-        "lengths": curve.lengths[complete].tolist(),
-        "low": np.round(low, 2).tolist(),
-        "median": np.round(median, 2).tolist(),
-        "high": np.round(high, 2).tolist(),
-    }
-
-
-def _tasks(rules: Sequence[Findings], memory: str) -> list[str]:
-    found = {task for findings in rules for task, _ in findings.memories[memory].curves}
-    return [task for task in rules[0].tasks if task in found]
-
-
-def _id(task: str, memory: str) -> str:
-    return f"chart-{file_name(task)}-{'plain' if memory == 'trained' else memory}"
+    lengths, scores, labels = zip(*points, strict=True)
+    return go.Scatter(
+        x=lengths,
+        y=[None if score is None else 100 * score for score in scores],
+        text=labels,
+        name=name,
+        legendgroup=name,
+        mode="lines",
+        line=line,
+        hovertemplate="length %{x}: %{y:.1f} %, %{text}",
+    )

@@ -1,81 +1,175 @@
-"""Score against length of the trials of an approach, from the table of results."""
+"""Figures of scores and lengths: one thin line per trial, labelled at the line.
+
+An approach has one colour in all figures, a memory one kind of dashes.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any
 
+import matplotlib as mpl
 import numpy as np
-from jaxtyping import Float, Int
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
-from constrained_dnc.choices import MEMORIES, Memory
-from constrained_dnc.study import Study
+from constrained_dnc import published
+from constrained_dnc.colours import colours_of
+from constrained_dnc.report.drawing import Drawing, grid, log_lengths
+from constrained_dnc.report.findings import Findings, Key, memory_name
 
-FEW_TRIALS = 4
-"""With at most so many trials, bands show minimum to maximum."""
-
-
-@dataclass(frozen=True)
-class Curves:
-    """Score against length of all trials of one approach on one task.
-
-    A length that a trial was not evaluated at is NaN.
-    """
-
-    task: str
-    approach: str
-    score_kind: str
-    run_ids: tuple[str, ...]
-    lengths: Int[np.ndarray, "lengths"]
-    scores: Float[np.ndarray, "trials lengths"]
-
-    @property
-    def trials(self) -> int:
-        return len(self.run_ids)
-
-    @property
-    def band(self) -> Float[np.ndarray, "3 lengths"]:
-        """Lower end, median and upper end: the middle half of the trials, all of a few."""
-        ends = (0, 1) if self.trials <= FEW_TRIALS else (0.25, 0.75)
-        return np.quantile(self.scores, [ends[0], 0.5, ends[1]], axis=0)
+DASHES = ("-", (0, (4, 2)), (0, (1, 1.5)))
+"""By the place of a memory in the study: training's first."""
+PLOTLY_DASHES = ("solid", "dash", "dot")
+MANY_TRIALS = 5
+"""From so many trials on, a thicker line is their median."""
+LINES = (
+    "Thin lines: one per trial. Dotted: the floor, the best answer that knows the length and "
+    "ignores the input. Grey: the training lengths ({} to {}). Line at 95 %: what counts as solved."
+)
 
 
-def extended_size(study: Study) -> int | None:
-    """Slots of the larger memory that runs are evaluated with."""
-    sizes = [int(memory) for memory in study.memories[1:] if memory.isdecimal()]
-    return sizes[0] if sizes else None
+def dashes(findings: Findings, memory: str) -> int:
+    """The place of a memory in `DASHES`."""
+    return min(findings.study.memories.index(memory), len(DASHES) - 1)
 
 
-def curves_of(
-    study: Study,
-    memory: Memory = "trained",
-    selection: str | None = None,
-    iterations: int | None = None,
-) -> dict[tuple[str, str], Curves]:
-    """Score against length by (task, approach), with one kind of memory."""
-    names = {
-        "trained": study.memories[0],
-        "extended": str(extended_size(study)),
-        "growing": "growing",
-    }
-    assert set(names) == set(MEMORIES)
-    if not study.selections:
-        return {}
-    rows = study.results if iterations is None else study.history
-    rows = rows[rows["memory"] == names[memory]]
-    rows = rows[rows["selection"] == (selection or study.selections[0])]
-    if iterations is not None:
-        rows = rows[rows["iterations"] == iterations]
-    rows = rows[rows["batches"] > 0]
-    curves = {}
-    for (task, approach), group in rows.groupby(["task", "approach"], sort=False):
-        finite = group.assign(score=group["score"].where(np.isfinite(group["score"]), 0.0))
-        table = finite.pivot(index=["seed", "run_id"], columns="length", values="score")
-        curves[str(task), str(approach)] = Curves(
-            str(task),
-            str(approach),
-            str(group["score_kind"].iloc[0]),
-            tuple(run_id for _, run_id in table.index),
-            table.columns.to_numpy(),
-            table.to_numpy(),
+def drawings(findings: Findings) -> Iterator[Drawing]:
+    """Score against length by memory and by task, and supplement C."""
+    lines = f"{LINES.format(*findings.study.training_lengths)} Selected by {findings.selection}."
+    rule = f"_{findings.selection}"
+    slots = "Upright: the number of slots."
+    for memory in findings.memories:
+        yield Drawing(
+            f"score_vs_length_{memory}{rule}",
+            f"Score against length, {memory_name(findings.study, memory)}",
+            f"{lines} {slots}",
+            partial(score_against_length, findings, memory),
         )
-    return curves
+    if findings.keys([findings.trained_memory], ["sort"], published.SUPPLEMENT_C):
+        yield Drawing(
+            f"peephole_vs_vanilla_lstm{rule}",
+            "Peephole against vanilla LSTM (supplement C)",
+            f"The sort task; lstm- marks the constraints on a vanilla LSTM. {lines}",
+            partial(peephole_against_vanilla, findings),
+        )
+    for task in findings.tasks if len(findings.memories) > 1 else ():
+        if findings.keys(findings.memories, [task]):
+            yield Drawing(
+                f"memory_{task}{rule}",
+                f"Score against length by memory, {task}",
+                f"{lines} A cross: given up, all wrong beyond. {slots}",
+                partial(score_by_memory, findings, task),
+            )
+
+
+def score_against_length(
+    findings: Findings, memory: str, tasks: Sequence[str] | None = None
+) -> Figure:
+    """A panel per task, a line per trial."""
+    shown = tasks or findings.tasks_with(memory)
+    figure, panels = grid(len(shown), columns=3 if len(shown) > 4 else 2, width=4.0, height=2.7)
+    for panel, task in zip(panels, shown, strict=True):
+        keys = findings.keys([memory], [task])
+        _draw(panel, findings, keys)
+        _label_lines(panel, findings, keys)
+        panel.set_title(task, loc="left")
+    return _finish(figure, findings)
+
+
+def peephole_against_vanilla(findings: Findings) -> Figure:
+    """Supplement C: the constraints on a peephole and on a vanilla LSTM, sort task."""
+    order = (*published.APPROACHES, *published.SUPPLEMENT_C)
+    keys = findings.keys([findings.trained_memory], ["sort"], order)
+    figure, (panel,) = grid(1, columns=1, width=6.4, height=3.6)
+    _draw(panel, findings, keys)
+    _label_lines(panel, findings, keys)
+    panel.set_title("sort", loc="left")
+    return _finish(figure, findings)
+
+
+def score_by_memory(
+    findings: Findings, task: str, approaches: Sequence[str] | None = None
+) -> Figure:
+    """A panel per approach, the lines of every memory with dashes of their own."""
+    keys = findings.keys(findings.memories, [task], approaches)
+    names = [name for name in approaches or findings.approaches if name in {key[2] for key in keys}]
+    figure, panels = grid(
+        len(names), columns=2 if len(names) in (2, 4) else 3, width=3.6, height=2.6
+    )
+    for panel, name in zip(panels, names, strict=True):
+        _draw(panel, findings, [key for key in keys if key[2] == name])
+        panel.set_title(name, loc="left", color=colours_of(findings.approaches)[name])
+    handles = [
+        Line2D(
+            [],
+            [],
+            color=mpl.rcParams["text.color"],
+            ls=DASHES[dashes(findings, memory)],
+            label=memory_name(findings.study, memory),
+        )
+        for memory in findings.memories
+    ]
+    figure.legend(handles=handles, loc="outside upper left", ncols=3 if len(names) > 1 else 1)
+    return _finish(figure, findings)
+
+
+def _draw(panel: Axes, findings: Findings, keys: Sequence[Key]) -> None:
+    """The lines of all trials, the floor, the training lengths, the slots and the 95 %."""
+    ink, faint = mpl.rcParams["text.color"], mpl.rcParams["grid.color"]
+    colours = colours_of(findings.approaches)
+    panel.axvspan(*findings.study.training_lengths, color=ink, alpha=0.07, lw=0, zorder=0)
+    panel.axhline(100 * published.THRESHOLD, color=faint, lw=0.8, zorder=0)
+    for key in keys:
+        look: dict[str, Any] = {"color": colours[key[2]], "ls": DASHES[dashes(findings, key[0])]}
+        curve, lines = findings.curves[key], findings.trial_lines(key)
+        for line in lines.values():
+            panel.plot(line.index, 100 * line, lw=0.9, alpha=0.85, **look)
+            if len(line) < curve.shape[1]:
+                panel.plot(line.index[-1:], 100 * line[-1:], "x", ms=4, color=colours[key[2]])
+        if len(lines) >= MANY_TRIALS:
+            panel.plot(curve.columns, 100 * curve.median(skipna=False), lw=2, **look)
+    floor = findings.floor_line(keys[0][1], [key[0] for key in keys])
+    panel.plot(floor.index, 100 * floor, color=ink, lw=1, ls=(0, (1, 2)), zorder=1)
+    lengths = [int(length) for key in keys for length in findings.curves[key].columns]
+    if max(lengths) > 2 * published.AVERAGE_UP_TO + 10:
+        log_lengths(panel)
+    for memory in dict.fromkeys([findings.trained_memory, *(key[0] for key in keys)]):
+        if memory.isdecimal() and int(memory) < max(lengths):
+            panel.axvline(int(memory), color=ink, lw=0.7, alpha=0.4, zorder=0)
+    panel.set_ylim(-2, 103)
+    panel.margins(x=0.01)
+
+
+def _label_lines(panel: Axes, findings: Findings, keys: Sequence[Key]) -> None:
+    """The name of every approach beside its line, where it falls through a height of its own."""
+    colours = colours_of(findings.approaches)
+    ground = mpl.rcParams["axes.facecolor"]
+    crossings = []
+    for key in keys:
+        best = 100 * findings.curves[key].max()
+        order = findings.lengths.at[key, "entries"], best.mean()
+        crossings.append((order, key[2], best))
+    crossings.sort(key=lambda crossing: crossing[0], reverse=True)
+    heights = np.linspace(88, 88 - 12 * (len(crossings) - 1), len(crossings))
+    for height, (_, name, best) in zip(np.maximum(heights, 8), crossings, strict=True):
+        above = best[best >= height]
+        at = above.index[-1] if len(above) else best.index[0]
+        panel.annotate(
+            name,
+            (at, height),
+            xytext=(4, 0),
+            textcoords="offset points",
+            color=colours[name],
+            fontsize=7.5,
+            va="center",
+            bbox={"boxstyle": "square,pad=0.1", "fc": ground, "ec": "none", "alpha": 0.75},
+        )
+
+
+def _finish(figure: Figure, findings: Findings) -> Figure:
+    figure.supxlabel("length", fontsize=9)
+    figure.supylabel("right entries (%)", fontsize=9)
+    return figure

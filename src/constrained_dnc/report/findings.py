@@ -1,271 +1,294 @@
-"""What a study found: the statistics behind every table, figure and verdict."""
+"""What the scores of a study amount to: the DataFrames behind every table, figure and claim."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
 
 import numpy as np
-from jaxtyping import Float
+import pandas as pd
 
 from constrained_dnc import published
 from constrained_dnc.analysis import statistics
 from constrained_dnc.approaches import USED_SLOTS
-from constrained_dnc.choices import MEMORIES, PAPER_RULE, Memory
-from constrained_dnc.report.curves import Curves, curves_of
-from constrained_dnc.report.wording import listed, span, thousands
+from constrained_dnc.choices import PAPER_RULE
+from constrained_dnc.results import with_failures_as_zero
 from constrained_dnc.study import Study
 
-POOLED = f"those of {listed(published.STATEFUL)} that the study has"
-"""The approaches whose instances the paper pools, in words."""
-
-Key = tuple[str, str]  # task, approach
-
-
-@dataclass(frozen=True)
-class Longest:
-    """The maximum length of an approach on a task, with what is needed to judge it."""
-
-    length: int
-    interval: tuple[int, int] | None
-    training_score: float  # NaN for a study that does not say what it was trained on
-    trials: int
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """All trials with one kind of memory, by (task, approach)."""
-
-    memory: Memory
-    curves: Mapping[Key, Curves]
-    longest: Mapping[Key, Longest]
-    averages: Mapping[Key, Float[np.ndarray, "..."]]
-    averaged_lengths: tuple[int, int]  # the first and the last of them
-
-
-@dataclass(frozen=True)
-class Instances:
-    """The instances of a task that have a state: one entry per trial."""
-
-    approaches: tuple[str, ...]
-    run_ids: tuple[str, ...]
-    curvature: Float[np.ndarray, "instances"]
-    explained_variance: Float[np.ndarray, "instances"]
-    score: Float[np.ndarray, "instances"]
+DEFAULT_RULE = "score"
+"""The selection rule that reports show first."""
+KEY = ["memory", "task", "approach"]
+Key = tuple[str, str, str]
 
 
 @dataclass(frozen=True)
 class Findings:
-    """A study, evaluated with the parameters of one selection rule."""
+    """A study by one selection rule; with `iterations`, as it stood after so many.
+
+    Everything is computed when first needed.
+    """
 
     study: Study
     selection: str
-    tasks: tuple[str, ...]
-    approaches: tuple[str, ...]
-    memories: Mapping[str, Evaluation]
-    instances: Mapping[str, Instances]  # of the four approaches that the paper pools
-    other_instances: Mapping[str, Instances]
+    iterations: int | None = None
+
+    @cached_property
+    def rows(self) -> pd.DataFrame:
+        """The rows of this rule; a length that was given up counts as all wrong."""
+        frame = self.study.results
+        if self.iterations is not None:
+            frame = self.study.history[self.study.history["iterations"] == self.iterations]
+        return with_failures_as_zero(frame[frame["selection"] == self.selection])
+
+    @cached_property
+    def tasks(self) -> tuple[str, ...]:
+        """The paper's tasks in its order, then the others."""
+        return _in_order(self.study.tasks, published.TASKS)
+
+    @cached_property
+    def approaches(self) -> tuple[str, ...]:
+        """The paper's approaches in its order, then the others."""
+        known = (*published.APPROACHES, *published.SUPPLEMENT_C, *USED_SLOTS)
+        return _in_order(self.study.approaches, known)
+
+    @cached_property
+    def memories(self) -> tuple[str, ...]:
+        """The memories that this rule was evaluated with, that of training first."""
+        found = set(self.rows["memory"])
+        return tuple(memory for memory in self.study.memories if memory in found)
 
     @property
-    def plain(self) -> Evaluation:
-        return self.memories["trained"]
+    def trained_memory(self) -> str:
+        """The memory of training, as findings name it."""
+        return str(self.study.memory_size)
 
-    @property
-    def extended(self) -> Evaluation:
-        return self.memories["extended"]
+    @cached_property
+    def curves(self) -> dict[Key, pd.DataFrame]:
+        """Share of right entries: a row per trial (seed, run id), a column per length."""
+        return _trials_by_length(self.rows, "score")
 
-    @property
-    def asked_trials(self) -> tuple[int, int]:
-        """The fewest and the most trials asked for, over tasks and approaches."""
-        return _ends(trials for trials, _ in self.study.requested.values())
+    @cached_property
+    def batches(self) -> dict[Key, pd.DataFrame]:
+        """Batches behind `curves`: 0 at a length that a trial was given up before."""
+        return _trials_by_length(self.rows, "batches")
 
-    @property
-    def found_trials(self) -> tuple[int, int]:
-        """The fewest and the most of the trials asked for that have results."""
-        return _ends(self._counts.values())
+    def keys(
+        self,
+        memories: Sequence[str],
+        tasks: Sequence[str],
+        approaches: Sequence[str] | None = None,
+    ) -> list[Key]:
+        """The keys of all curves that there are of these, by default of all approaches."""
+        names = self.approaches if approaches is None else approaches
+        return [key for key in product(memories, tasks, names) if key in self.curves]
 
-    @property
-    def begun_trials(self) -> tuple[int, int]:
-        """The same, of the tasks and approaches that have any."""
-        return _ends(count for count in self._counts.values() if count)
+    def tasks_with(self, memory: str) -> list[str]:
+        """The tasks that have curves with a memory."""
+        return [task for task in self.tasks if self.keys([memory], [task])]
 
-    @property
-    def not_begun(self) -> list[Key]:
-        """The tasks and approaches asked for that have no results."""
-        return [key for key, count in self._counts.items() if not count]
-
-    @property
-    def _counts(self) -> dict[Key, int]:
-        found = Counter(
-            (run.task, run.approach) for run in self.study.runs.reset_index().itertuples()
-        )
-        return {key: found[key] for key in self.study.requested}
-
-    @property
-    def asked_iterations(self) -> tuple[int, int]:
-        """The same for the iterations of training; 0 if the study does not say."""
-        return _ends(iterations for _, iterations in self.study.requested.values())
-
-    @property
-    def found_iterations(self) -> tuple[int, int]:
-        """The same for what runs were trained for, unless they diverged; else what was asked."""
-        runs = [
-            run for run in self.study.runs.reset_index().itertuples() if run.status != "diverged"
-        ]
-        return _ends(run.iterations for run in runs) if runs else self.asked_iterations
-
-    def at(self, extended: bool) -> Evaluation:
-        return self.extended if extended else self.plain
-
-    def trained(self, keys: Iterable[Key]) -> str:
-        """How long the runs of these (task, approach) were trained, in words."""
-        found = {
-            self.study.runs.loc[run_id].iterations
-            for key in keys
-            for memory in self.memories.values()
-            if key in memory.curves
-            for run_id in memory.curves[key].run_ids
+    def trial_lines(self, key: Key) -> dict[str, pd.Series]:
+        """By seed, the scores of a trial at the lengths that it was measured at."""
+        curve, batches = self.curves[key], self.batches[key].to_numpy()
+        rows = zip(curve.index, curve.to_numpy(), batches > 0, strict=True)
+        return {
+            f"seed {seed}": pd.Series(scores[known], curve.columns[known])
+            for (seed, _), scores, known in rows
         }
-        return f"{span(_ends(found), thousands)} iterations"
 
+    def floor_line(self, task: str, memories: Sequence[str]) -> pd.Series:
+        """The floor of a task as far as it was evaluated with these memories."""
+        floor = self.floors.get(task, pd.Series(dtype=float))
+        ends = [self.curves[key].columns[-1] for key in self.keys(memories, [task])]
+        return floor[floor.index <= max(ends, default=0)]
+
+    @cached_property
+    def whole_answers(self) -> dict[Key, pd.DataFrame]:
+        """Share of answers without a wrong entry, laid out like `curves`."""
+        return _trials_by_length(self.rows, "sequence_accuracy")
+
+    @cached_property
+    def floors(self) -> dict[str, pd.Series]:
+        """By task, the score of the best answer that ignores the input, by length."""
+        known = self.rows.dropna(subset="floor").groupby("task")
+        return {str(task): rows.groupby("length")["floor"].first() for task, rows in known}
+
+    def solvable_curve(self, key: Key) -> pd.DataFrame:
+        """The curve of a key at the lengths that count for a maximum: with a floor below 95 %."""
+        curve = self.curves[key]
+        floor = self.floors.get(key[1], pd.Series(dtype=float)).reindex(curve.columns)
+        return curve.loc[:, ~(floor >= published.MASTERED)]
+
+    @cached_property
+    def lengths(self) -> pd.DataFrame:
+        """Maximum lengths by (memory, task, approach).
+
+        By right `entries` and by `whole` answers, each with `_low` and `_high`, the interval over
+        trials, and `_each`, a tuple with that of each trial; `training_score` and `trials`.
+        """
+        parts = ("", "_low", "_high", "_each")
+        columns = [f"{measure}{part}" for measure in ("entries", "whole") for part in parts]
+        records = [self._longest(key) for key in self.curves]
+        names = [*KEY, *columns, "training_score", "trials"]
+        return pd.DataFrame(records, columns=names).set_index(KEY).sort_index()
+
+    def _longest(self, key: Key) -> dict[str, object]:
+        curve = self.solvable_curve(key)
+        whole = self.whole_answers[key].reindex(columns=curve.columns)
+        lengths = curve.columns.to_numpy()
+        record: dict[str, object] = dict(zip(KEY, key, strict=True))
+        for measure, frame in (("entries", curve), ("whole", whole)):
+            scores = frame.to_numpy()
+            low, high = statistics.max_length_interval(scores, lengths) or (np.nan, np.nan)
+            record |= {
+                measure: statistics.max_length(scores, lengths),
+                f"{measure}_low": low,
+                f"{measure}_high": high,
+                f"{measure}_each": tuple(
+                    statistics.max_length(trial[None], lengths) for trial in scores
+                ),
+            }
+        training = self.study.training_lengths
+        score = statistics.training_score(curve.to_numpy(), lengths, training)
+        return record | {"training_score": score, "trials": len(curve)}
+
+    def training_scores(self, task: str) -> dict[str, float]:
+        """By approach, the score at training lengths with the memory of training."""
+        return {
+            key[2]: float(row["training_score"])
+            for key, row in zip(self.lengths.index, self.lengths.to_dict("records"), strict=True)
+            if key[:2] == (self.trained_memory, task)
+        }
+
+    @cached_property
+    def averages(self) -> pd.DataFrame:
+        """The average score of every trial: memory, task, approach, seed, run_id, average."""
+        frames = []
+        for (memory, task, approach), curve in self.curves.items():
+            up_to = self.average_up_to(memory)
+            mean = statistics.average_scores(curve.to_numpy(), curve.columns.to_numpy(), up_to)
+            frame = curve.index.to_frame(index=False).assign(average=mean)
+            frames.append(frame.assign(memory=memory, task=task, approach=approach))
+        columns = [*KEY, "seed", "run_id", "average"]
+        return pd.concat(frames)[columns] if frames else pd.DataFrame(columns=columns)
+
+    def averages_of(self, key: Key) -> np.ndarray:
+        """The average scores of the trials of one memory, task and approach."""
+        chosen = (self.averages[KEY] == list(key)).all(axis=1)
+        return self.averages.loc[chosen, "average"].to_numpy()
+
+    def average_up_to(self, memory: str) -> int:
+        """The longest length in the average, as in the paper: 45, with more slots 450."""
+        is_trained = memory == self.trained_memory
+        return published.AVERAGE_UP_TO if is_trained else published.AVERAGE_UP_TO_EXTENDED
+
+    def averaged_lengths(self, memory: str) -> tuple[int, int]:
+        """The first and the last of the lengths that averages are really over."""
+        lengths = self.rows.loc[self.rows["memory"] == memory, "length"]
+        lengths = lengths[lengths.between(published.AVERAGE_FROM, self.average_up_to(memory))]
+        return (int(lengths.min()), int(lengths.max())) if len(lengths) else (0, 0)
+
+    def in_paper(self, memory: str) -> bool | None:
+        """Whether the paper's tables with (True) or without (False) extension are of this memory.
+
+        None where it has no such memory.
+        """
+        slots = {str(self.study.memory_size): False, str(10 * self.study.memory_size): True}
+        return slots.get(memory)
+
+    def pair_tests(self, memory: str, others: bool = False) -> list[statistics.PairTest]:
+        """All pairs of the paper's five approaches, adjusted together; or all pairs with others.
+
+        Others are adjusted separately, so that the paper's table stays comparable.
+        """
+        papers = set(published.APPROACHES)
+        pairs = [
+            pair
+            for pair in statistics.all_pairs(self.approaches)
+            if (not papers.issuperset(pair)) == others
+        ]
+        frame = self.averages[self.averages["memory"] == memory]
+        groups = frame.groupby(["task", "approach"])["average"]
+        return statistics.pairwise_tests(
+            {(str(task), str(name)): group.to_numpy() for (task, name), group in groups},
+            self.tasks,
+            pairs,
+        )
+
+    @cached_property
+    def paper_tests(self) -> list[statistics.PairTest]:
+        """The tests of the paper's table without extension."""
+        return self.pair_tests(self.trained_memory)
+
+    @cached_property
+    def instances(self) -> pd.DataFrame:
+        """Every trial with an analysed state: task, approach, run_id, seed, curvature,
+        explained_variance and its average score."""
+        frame = self.averages[self.averages["memory"] == self.trained_memory]
+        names = ["curvature", "explained_variance"]
+        arrays = [self.study.analysis(run_id, *names) for run_id in frame["run_id"]]
+        values = [[float(found.get(name, np.nan)) for name in names] for found in arrays]
+        frame = frame.assign(**dict(zip(names, np.reshape(values, (-1, 2)).T, strict=True)))
+        return frame.dropna(subset="curvature")
+
+    @cached_property
     def correlations(self) -> list[statistics.Correlation]:
-        """Curvature against average score, per task."""
-        samples = {task: (found.curvature, found.score) for task, found in self.instances.items()}
+        """Curvature against average score per task, over the approaches that the paper pools."""
+        pooled = self.instances[self.instances["approach"].isin(published.STATEFUL)]
+        samples = {
+            task: (rows["curvature"].to_numpy(), rows["average"].to_numpy())
+            for task in self.tasks
+            if len(rows := pooled[pooled["task"] == task])
+        }
         return statistics.correlations(samples)
 
-    def pair_tests(self, extended: bool) -> list[statistics.PairTest]:
-        """All pairs of the paper's five approaches, adjusted together."""
-        approaches = [name for name in self.approaches if name in published.APPROACHES]
-        pairs = statistics.all_pairs(approaches)
-        return statistics.pairwise_tests(self.at(extended).averages, self.tasks, pairs)
-
-    def ranked(self, task: str, approach: str) -> list[tuple[str, float]]:
-        """Run ids and average scores of the trials, best first."""
-        key = (task, approach)
-        if key not in self.plain.curves:
-            return []
-        scores = self.plain.averages[key]
-        order = np.argsort(-scores, kind="stable")
-        return [(self.plain.curves[key].run_ids[trial], float(scores[trial])) for trial in order]
+    def ranked(self, task: str, approach: str) -> pd.Series:
+        """Average scores of the trials by run id, best first."""
+        frame = self.averages[self.averages["memory"] == self.trained_memory]
+        frame = frame[(frame["task"] == task) & (frame["approach"] == approach)]
+        return frame.set_index("run_id")["average"].sort_values(ascending=False, kind="stable")
 
 
-def _ends(numbers: Iterable[int]) -> tuple[int, int]:
-    found = list(numbers)
-    return min(found, default=0), max(found, default=0)
+def by_rule(study: Study) -> dict[str, Findings]:
+    """The findings of every selection rule, the default first, then the paper's."""
+    order = (DEFAULT_RULE, PAPER_RULE)
+    rules = _in_order(study.selections, order) or (DEFAULT_RULE,)
+    return {rule: Findings(study, rule) for rule in rules}
 
 
-def main_selection(study: Study) -> str:
-    """The paper's rule, or the only one there is."""
-    return study.selections[0] if study.selections else PAPER_RULE
+def beside_paper(rules: Mapping[str, Findings]) -> dict[str, Findings]:
+    """The default rule and the paper's: both stand wherever the paper's number does."""
+    main = next(iter(rules))
+    return {rule: findings for rule, findings in rules.items() if rule in (main, PAPER_RULE)}
 
 
-def find(study: Study, selection: str | None = None) -> Findings:
-    """Evaluate a study, as far as it has got; by default by the paper's selection rule."""
-    rule = main_selection(study) if selection is None else selection
-    memories: dict[str, Evaluation] = {memory: evaluate(study, memory, rule) for memory in MEMORIES}
-    known = (*published.APPROACHES, *published.SUPPLEMENT_C, *USED_SLOTS)
-    approaches = _in_order(study.approaches, known)
-    # Only the parameters of the paper's rule are analysed.
-    analysed = approaches if rule == main_selection(study) else ()
-    pooled = [name for name in analysed if name in published.STATEFUL]
-    others = [name for name in analysed if name not in published.STATEFUL]
-    return Findings(
-        study,
-        rule,
-        _in_order(study.tasks, published.TASKS),
-        approaches,
-        memories,
-        _instances(study, memories["trained"], pooled),
-        _instances(study, memories["trained"], others),
-    )
+def memory_name(study: Study, memory: str) -> str:
+    """What titles and legends call a memory."""
+    if not memory.isdecimal():
+        return f"{memory} memory"
+    return f"{memory} slots (training)" if int(memory) == study.memory_size else f"{memory} slots"
 
 
-def evaluate(
-    study: Study, memory: Memory, selection: str, iterations: int | None = None
-) -> Evaluation:
-    """Maximum lengths and average scores with one kind of memory."""
-    curves = curves_of(study, memory, selection, iterations)
-    up_to = published.AVERAGE_UP_TO
-    if memory != "trained":
-        up_to = published.AVERAGE_UP_TO_EXTENDED
-    return Evaluation(
-        memory,
-        curves,
-        {
-            key: _longest(curve, study.training_lengths)
-            for key, curve in counted(curves, memory).items()
-        },
-        {
-            key: statistics.average_scores(curve.scores, curve.lengths, up_to)
-            for key, curve in curves.items()
-        },
-        _averaged_lengths(curves, up_to),
-    )
+def stages_of(findings: Findings) -> dict[int, Findings]:
+    """For a study that grew: its findings after every number of iterations it was measured at."""
+    history = findings.study.history[["run_id", "iterations"]].drop_duplicates()
+    grown = history[history.duplicated("run_id", keep=False)]["iterations"]
+    return {
+        int(at): Findings(findings.study, findings.selection, int(at)) for at in sorted({*grown})
+    }
 
 
-def best_and_worst(ranked: list[tuple[str, float]]) -> tuple[list[str], list[str]]:
-    """The three best trials and, of the others, the three worst."""
-    names = [run_id for run_id, _ in ranked]
-    return names[:3], names[3:][-3:]
+def _trials_by_length(rows: pd.DataFrame, column: str) -> dict[Key, pd.DataFrame]:
+    return {
+        (str(memory), str(task), str(approach)): group.pivot(
+            index=["seed", "run_id"], columns="length", values=column
+        )
+        for (memory, task, approach), group in rows.groupby(KEY, sort=False)
+    }
 
 
-def _longest(curve: Curves, training_lengths: tuple[int, int] | None) -> Longest:
-    score = float("nan")
-    if training_lengths is not None:
-        score = statistics.training_score(curve.scores, curve.lengths, training_lengths)
-    return Longest(
-        statistics.max_length(curve.scores, curve.lengths),
-        statistics.max_length_interval(curve.scores, curve.lengths),
-        score,
-        curve.trials,
-    )
-
-
-def counted(curves: Mapping[Key, Curves], memory: Memory) -> Mapping[Key, Curves]:
-    """With a growing memory a trial that was given up, mostly wrong, fails at longer inputs."""
-    if memory != "growing":
-        return curves
-    return {key: replace(curve, scores=_filled(curve.scores)) for key, curve in curves.items()}
-
-
-def _filled(scores: Float[np.ndarray, "trials lengths"]) -> Float[np.ndarray, "trials lengths"]:
-    """Zero where a trial was not measured any longer."""
-    absent = np.isnan(scores)
-    given_up = np.logical_and.accumulate(absent[:, ::-1], axis=1)[:, ::-1]
-    return np.where(given_up, 0.0, scores)
-
-
-def _averaged_lengths(curves: Mapping[Key, Curves], up_to: int) -> tuple[int, int]:
-    """The lengths that averages are really over, not those the paper has."""
-    averaged = range(published.AVERAGE_FROM, up_to + 1)
-    found = [int(at) for curve in curves.values() for at in curve.lengths if at in averaged]
-    return min(found, default=0), max(found, default=0)
-
-
-def _instances(study: Study, plain: Evaluation, approaches: Sequence[str]) -> dict[str, Instances]:
-    found: dict[str, list[tuple[str, str, float, float, float]]] = {}
-    for (task, approach), curve in plain.curves.items():
-        if approach not in approaches:
-            continue
-        for run_id, score in zip(curve.run_ids, plain.averages[task, approach], strict=True):
-            arrays = study.analysis(run_id, "curvature", "explained_variance")
-            if "curvature" in arrays:
-                explained = float(arrays.get("explained_variance", np.nan))
-                row = (approach, run_id, float(arrays["curvature"]), explained, score)
-                found.setdefault(task, []).append(row)
-    tasks = _in_order(study.tasks, published.TASKS)
-    return {task: _collect(found[task]) for task in tasks if task in found}
-
-
-def _collect(rows: list[tuple[str, str, float, float, float]]) -> Instances:
-    approaches, run_ids, *values = zip(*rows, strict=True)
-    return Instances(approaches, run_ids, *map(np.array, values))
-
-
-def _in_order(names: tuple[str, ...], known: tuple[str, ...]) -> tuple[str, ...]:
-    """The paper's order, then a user's own."""
-    return (
-        *(name for name in known if name in names),
-        *(name for name in names if name not in known),
-    )
+def _in_order(names: Iterable[str], known: Iterable[str]) -> tuple[str, ...]:
+    """Known names in their order, then the others."""
+    names = tuple(names)
+    return tuple(dict.fromkeys([*(name for name in known if name in names), *names]))

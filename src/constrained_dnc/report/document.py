@@ -1,0 +1,162 @@
+"""The report: tables, figures and one HTML page that needs nothing but itself."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from plotly.offline import get_plotlyjs
+from rich.console import Group
+
+from constrained_dnc import published
+from constrained_dnc.analysis.embeddings import embed_all
+from constrained_dnc.choices import PAPER_RULE
+from constrained_dnc.files import write_atomically
+from constrained_dnc.report import charts, curves, overview, score_tables, states
+from constrained_dnc.report import length_tables as lengths
+from constrained_dnc.report.claims import claims_table
+from constrained_dnc.report.drawing import Drawing, darken, png, save, style
+from constrained_dnc.report.findings import Findings, beside_paper, by_rule, memory_name, stages_of
+from constrained_dnc.report.tables import Table
+from constrained_dnc.study import Study, layout, read_study
+
+ReportProgress = Callable[[str, int, int], None]
+"""Called with the name of a stage, how much of it is done, and how much there is."""
+
+
+@dataclass(frozen=True)
+class Image:
+    """A figure as the page holds it: data addresses for light and dark pages."""
+
+    name: str
+    title: str
+    caption: str
+    light: str
+    dark: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """Every table and figure that a study has something to show in, by section of the page."""
+
+    study: Study
+
+    @cached_property
+    def rules(self) -> dict[str, Findings]:
+        return by_rule(self.study)
+
+    @cached_property
+    def main(self) -> Findings:
+        """By the default rule."""
+        return next(iter(self.rules.values()))
+
+    @cached_property
+    def analysed(self) -> Findings:
+        """By the rule whose states and modes are analysed."""
+        return self.rules.get(PAPER_RULE, self.main)
+
+    @cached_property
+    def tables(self) -> dict[str, list[Table]]:
+        main, rules = self.main, self.rules
+        if not main.memories:
+            return {"claims": [claims_table(main, self.analysed)]}
+        stages = stages_of(main)
+        compared: list[Table] = []
+        for memory in main.memories:
+            compared += [
+                lengths.max_lengths(rules, memory),
+                score_tables.average_scores(rules, memory),
+            ]
+            compared += score_tables.pair_tests(rules, memory)
+        if len(self.analysed.instances):
+            made = (score_tables.correlations, score_tables.curvatures)
+            compared += [make(self.analysed) for make in (*made, score_tables.explained_variances)]
+        measured = [task for task in main.tasks if (main.rows["task"] == task).any()]
+        return {
+            "claims": [claims_table(main, self.analysed)],
+            "rules": [lengths.lengths_by_rule(rules)] if len(rules) > 1 else [],
+            "tables": compared,
+            "memory": [lengths.lengths_by_memory(main)] if len(main.memories) > 1 else [],
+            "scores": [score_tables.scores_by_length(main, task) for task in measured],
+            "growth": [lengths.lengths_by_iterations(main, stages)] if stages else [],
+            "runs": [score_tables.runs(self.study)],
+        }
+
+    @cached_property
+    def drawings(self) -> list[Drawing]:
+        rules = beside_paper(self.rules).values()
+        found = [drawing for findings in rules for drawing in curves.drawings(findings)]
+        return [*found, *states.drawings(self.analysed)]
+
+    def write(self, progress: ReportProgress | None = None) -> Path:
+        """Write tables, figures and page; return the path of the page."""
+        tell = progress or (lambda stage, done, total: None)
+        path = self.study.path
+        for tables in self.tables.values():
+            for table in tables:
+                table.write(path / layout.TABLES)
+        embed_all(self.study, states.wanted_embeddings(self.analysed), tell)
+        images = []
+        for done, drawing in enumerate(self.drawings, start=1):
+            images.append(_image(drawing, path / layout.FIGURES))
+            tell("figures", done, len(self.drawings))
+        # the reasons of failures may name files in letters that UTF-8 does not have
+        write_atomically(path / layout.PAGE, self._page(images).encode(errors="replace"))
+        return path / layout.PAGE
+
+    def terminal_table(self) -> Group:
+        """Maximum lengths beside the paper's, for a terminal."""
+        return overview.terminal_table(self.main)
+
+    def _page(self, images: list[Image]) -> str:
+        study, main = self.study, self.main
+        preset = study.request.get("preset")
+        name = study.path.resolve().name
+        environment = Environment(
+            loader=PackageLoader(__package__),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        return environment.get_template("page.html").render(
+            title=f"Constrained DNC: {name}" + (f" (preset {preset})" if preset else ""),
+            paper=published.TITLE,
+            warning=overview.budget_warning(study),
+            facts=overview.facts(study),
+            sections=self.tables,
+            charts={memory_name(study, it): charts.chart(main, it) for it in main.memories},
+            lines=curves.LINES.format(*study.training_lengths),
+            images=images,
+            problems=overview.problems(study),
+            command=str(study.request.get("command", "")),
+            provenance=overview.provenance(study),
+            plotly=get_plotlyjs().replace("</script", "<\\/script"),
+        )
+
+
+def build_report(study: str | Path, progress: ReportProgress | None = None) -> Path:
+    """Write tables, figures and the page of a study, finished or not; return the page's path."""
+    return Report(read_study(study)).write(progress)
+
+
+def terminal_table(study: str | Path) -> Group:
+    """The maximum lengths of a study beside the paper's, for a terminal."""
+    return Report(read_study(study)).terminal_table()
+
+
+def _image(drawing: Drawing, directory: Path) -> Image:
+    with style():
+        figure = drawing.draw()
+        light = save(figure, directory, drawing.name)
+        darken(figure)
+        dark = png(figure)
+    return Image(drawing.name, drawing.title, drawing.caption, _data_uri(light), _data_uri(dark))
+
+
+def _data_uri(image: bytes) -> str:
+    return "data:image/png;base64," + base64.b64encode(image).decode("ascii")

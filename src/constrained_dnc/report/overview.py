@@ -1,0 +1,171 @@
+"""What a study is and how far it got: facts, budget, what is missing, a table for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict
+from typing import Any
+
+from rich.box import SIMPLE
+from rich.console import Group
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from constrained_dnc import published
+from constrained_dnc.config import PAPER
+from constrained_dnc.errors import printable
+from constrained_dnc.report.findings import Findings, Key, memory_name
+from constrained_dnc.report.tables import DASH, percent
+from constrained_dnc.study import Study
+
+HARMLESS = ("iterations", "log_every", "entropy_every", "checkpoint_every")
+"""Training settings that are told apart from the others, or change nothing that is learnt."""
+
+
+def budget_warning(study: Study) -> str:
+    """What is less than the paper's, or other than the paper's; empty if nothing is."""
+    parts = []
+    iterations = [*study.runs["iterations"]] or [it for _, it in study.requested.values()]
+    if min(iterations, default=0) < published.ITERATIONS:
+        paper = thousands(published.ITERATIONS)
+        parts.append(f"{span(iterations)} of the paper's {paper} iterations")
+    trials = trial_counts(study)
+    if min(trials, default=0) < published.TRIALS:
+        parts.append(f"{span(trials)} of its {published.TRIALS} trials")
+    others = other_settings(study)
+    if others:
+        parts.append(f"other settings: {', '.join(others)}")
+    if not parts:
+        return ""
+    meaning = "Generalisation to longer inputs comes late in training and varies between trials."
+    return f"Not the paper's budget: {'; '.join(parts)}. {meaning}"
+
+
+def trial_counts(study: Study) -> list[int]:
+    """How many trials every requested task and approach has."""
+    counts = study.runs.groupby(["task", "approach"]).size()
+    return [int(counts.get(key, 0)) for key in study.requested]
+
+
+def other_settings(study: Study) -> list[str]:
+    """The settings that are not the paper's, each with both values."""
+    paper = {f"model.{name}": value for name, value in asdict(PAPER.model).items()}
+    training = asdict(PAPER.training).items()
+    paper |= {f"training.{name}": value for name, value in training if name not in HARMLESS}
+    ours = study.settings
+    return [
+        f"{name} {ours[name]} (paper: {value})"
+        for name, value in paper.items()
+        if name in ours and ours[name] != value
+    ]
+
+
+def facts(study: Study) -> dict[str, str]:
+    """What was run."""
+    requested = study.requested.values()
+    first, last = study.training_lengths
+    return {
+        "tasks": ", ".join(study.tasks),
+        "approaches": ", ".join(study.approaches),
+        "runs": f"{len(study.runs)} with results, {sum(n for n, _ in requested)} requested",
+        "trials": f"{span(trial_counts(study))} per task and approach (paper: {published.TRIALS})",
+        "iterations": f"{span(study.runs['iterations'])} (requested: "
+        f"{span(it for _, it in requested)}; paper: {thousands(published.ITERATIONS)})",
+        "memories": ", ".join(memory_name(study, memory) for memory in study.memories),
+        "training lengths": f"{first} to {last}",
+        "selection rules": "; ".join(rule_meaning(rule, study) for rule in study.selections),
+    }
+
+
+def rule_meaning(rule: str, study: Study) -> str:
+    """What a selection rule selects."""
+    length, window = study.unseen_length, study.settings.get("training.window")
+    mean = f"running mean of {window} measurements"
+    return {
+        "unseen": f"unseen, the paper's: the lowest {mean} of the loss at length {length}",
+        "seen": f"seen: the lowest {mean} of the loss at training lengths",
+        "score": f"score: the highest {mean} of the score at length {length}, spikes left out",
+    }.get(rule, rule)
+
+
+def problems(study: Study) -> dict[str, list[str]]:
+    """What failed, diverged, skipped updates or is missing: sentences by heading."""
+    known: list[Any] = [*study.failures, *study.runs.to_dict("records")]
+    runs = [("{task}, {approach}, trial {seed}".format(**run), run) for run in known]
+    return {
+        "Failed": [f"{name}: {run['reason']}" for name, run in runs if "reason" in run],
+        "Diverged (counted with the parameters selected before)": [
+            f"{name}: after {run['iterations']} iterations"
+            for name, run in runs
+            if run.get("status") == "diverged"
+        ],
+        "Skipped updates (non-finite gradients)": [
+            f"{name}: {run['skipped_updates']}" for name, run in runs if run.get("skipped_updates")
+        ],
+        "Missing": study.missing(),
+    }
+
+
+def provenance(study: Study) -> dict[str, str]:
+    """When, where and with which versions the study was made."""
+    values = {"begun on": study.request.get("created", DASH)}
+    for part in ("platform", "versions"):
+        value = study.request.get(part, {})
+        values |= value if isinstance(value, dict) else {part: value}
+    return {str(name): str(value) for name, value in values.items()}
+
+
+def terminal_table(findings: Findings) -> Group:
+    """Maximum lengths beside the paper's, and what the budget means, for a terminal."""
+    title = f"Longest input by entries / whole answers (paper), selected by {findings.selection}"
+    table = RichTable(box=SIMPLE, pad_edge=False, collapse_padding=True)
+    table.add_column("task", no_wrap=True)
+    for name in findings.approaches:
+        header = name.replace("-baseline", "\nbaseline").replace("+", "\n+")
+        table.add_column(Text(printable(header)), justify="right", overflow="fold")
+    for memory in findings.memories:
+        table.add_section()
+        table.add_row(f"{memory_name(findings.study, memory)}:")
+        for task in findings.tasks:
+            cells = [_terminal_cell(findings, (memory, task, it)) for it in findings.approaches]
+            if any(cells):
+                table.add_row(Text(printable(task)), *cells)
+    sentences = [unlearnt(findings), budget_warning(findings.study)]
+    return Group(Text(title, "italic"), table, *(Text(printable(it)) for it in sentences if it))
+
+
+def _terminal_cell(findings: Findings, key: Key) -> str:
+    if key not in findings.curves:
+        return ""
+    entries, whole = findings.lengths.loc[[key], ["entries", "whole"]].to_numpy()[0].tolist()
+    extended = findings.in_paper(key[0])
+    paper = {} if extended is None else published.max_lengths(extended)
+    return f"{entries} / {whole}" + (f" ({paper[key[1:]]})" if key[1:] in paper else "")
+
+
+def unlearnt(findings: Findings) -> str:
+    """A sentence on those that do not solve their training lengths; empty if all do."""
+    poor = [
+        f"{task}, {approach} ({percent(score)} %)"
+        for task in findings.tasks
+        for approach, score in findings.training_scores(task).items()
+        if score < published.MASTERED
+    ]
+    return f"Below 95 % at training lengths: {'; '.join(poor)}." if poor else ""
+
+
+def thousands(count: int) -> str:
+    """
+    >>> thousands(300000)
+    '300 000'
+    """
+    return f"{count:,}".replace(",", " ")
+
+
+def span(numbers: Iterable[int]) -> str:
+    """
+    >>> span([3, 1, 2]), span([7]), span([])
+    ('1 to 3', '7', '0')
+    """
+    found = sorted({*numbers}) or [0]
+    return " to ".join(thousands(number) for number in dict.fromkeys((found[0], found[-1])))

@@ -1,0 +1,146 @@
+"""Figures show the data they are given, and one approach has one colour."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.colors import to_hex
+from matplotlib.patches import StepPatch
+from PIL import Image
+
+from constrained_dnc import published
+from constrained_dnc.colours import DARK, colours_of
+from constrained_dnc.report import Report, curves, drawing, states
+from constrained_dnc.report.findings import Findings
+from constrained_dnc.study import read_study
+from made_up import findings_of
+from synthetic import Request, write_study
+
+ENDS = {"50": {"reg": [23, 30]}, "500": {"reg": [10, 60]}, "growing": {"reg": [45, 90]}}
+
+
+def lines_of(panel: Axes, colour: str) -> list[np.ndarray]:
+    """The lines of a colour that are no dots."""
+    found = [line for line in panel.lines if line.get_color() == colour]
+    return [np.asarray(line.get_ydata()) for line in found if line.get_marker() == "None"]
+
+
+def test_one_line_per_trial_and_the_floor(small_report: Report) -> None:
+    findings = small_report.main
+    with drawing.style():
+        panel = curves.score_against_length(findings, "50").axes[0]
+    shade = colours_of(findings.approaches)["compr+reg"]
+    scores = 100 * findings.curves["50", "sort", "compr+reg"].to_numpy()
+    np.testing.assert_allclose(lines_of(panel, shade), scores)
+    (floor,) = (line for line in panel.lines if set(np.asarray(line.get_ydata())) == {20.0})
+    assert len(np.asarray(floor.get_xdata())) == 99
+    named = {text.get_text(): to_hex(text.get_color()) for text in panel.texts}
+    expected = {name: shade.lower() for name, shade in colours_of(findings.approaches).items()}
+    assert named == expected
+
+
+def test_many_trials_have_a_median(tmp_path: Path) -> None:
+    findings = findings_of(tmp_path, "sort", {"50": {"reg": [20, 21, 22, 23, 40]}})
+    with drawing.style():
+        panel = curves.score_against_length(findings, "50").axes[0]
+    lines = lines_of(panel, colours_of(["reg"])["reg"])
+    assert len(lines) == 6
+    np.testing.assert_allclose(lines[-1], 100.0 * (np.arange(2, 101) <= 22))
+
+
+def test_memories_have_dashes_of_their_own(tmp_path: Path) -> None:
+    findings = findings_of(tmp_path, "sort", ENDS)
+    with drawing.style():
+        figure = curves.score_by_memory(findings, "sort")
+    (panel,) = figure.axes
+    shade = colours_of(["reg"])["reg"]
+    dashes = [line._unscaled_dash_pattern for line in panel.lines if line.get_color() == shade]
+    assert [dashes.count(dash) for dash in dict.fromkeys(dashes)] == [2, 2, 2]
+    assert panel.get_xscale() == "log"
+    (legend,) = figure.legends
+    names = [text.get_text() for text in legend.get_texts()]
+    assert names == ["50 slots (training)", "500 slots", "growing memory"]
+
+
+def test_dark_figures_keep_the_colours_of_the_data(small_report: Report) -> None:
+    with drawing.style():
+        figure = curves.score_against_length(small_report.main, "50")
+        shades = set(colours_of(small_report.main.approaches).values())
+        before = [line.get_color() for line in figure.axes[0].lines]
+        drawing.darken(figure)
+    after = [line.get_color() for line in figure.axes[0].lines]
+    assert [it for it in after if it in shades] == [it for it in before if it in shades]
+    assert to_hex(figure.get_facecolor()) == DARK["ground"]
+    assert to_hex(figure.axes[0].title.get_color()) == DARK["ink"]
+    assert to_hex(figure.axes[0].texts[0].get_bbox_patch().get_facecolor()) == DARK["ground"]
+
+
+def test_trajectories_overlay_all_samples(small_report: Report, page: Path) -> None:
+    findings = small_report.analysed
+    with drawing.style():
+        all_trials = states.state_trajectories(findings, "sort", "encoding")
+        names = ("stateful-baseline", "compr+reg")
+        picture = states.state_picture(findings, "sort", names, trials=2)
+    for figure, count in ((all_trials, 6), (picture, 4)):  # approaches with a state x two trials
+        shown = [panel for panel in figure.axes if panel.collections]
+        assert len(shown) == count
+        for panel in shown:
+            lines, dots = panel.collections
+            assert isinstance(lines, LineCollection)
+            assert len(lines.get_paths()) == 30 * 2
+            assert np.shape(dots.get_offsets()) == (31 * 2, 2)
+
+
+def test_wanted_embeddings_leave_out_the_decoding_of_search(small_report: Report) -> None:
+    wanted = states.wanted_embeddings(small_report.analysed)
+    phases = {(run_id.split("-")[0], phase) for run_id, phase in wanted}
+    assert phases == {("sort", "encoding"), ("sort", "decoding"), ("search", "encoding")}
+
+
+@pytest.mark.parametrize(
+    ("trials", "shown"), [(2, [0, 1]), (5, [0, 1, 2, 3, 4]), (8, [0, 1, 2, 5, 6, 7])]
+)
+def test_the_three_best_and_of_the_others_the_three_worst(
+    tmp_path: Path, trials: int, shown: list[int]
+) -> None:
+    findings = findings_of(tmp_path, "sort", {"50": {"reg": [90 - 10 * n for n in range(trials)]}})
+    found = [run_id for run_id in states._columns(findings, "sort", "reg") if run_id]
+    assert found == [f"sort-reg-{seed}" for seed in shown]
+
+
+def test_histograms_are_shares_and_a_corrupt_analysis_leaves_a_word(tmp_path: Path) -> None:
+    path = write_study(tmp_path, Request(("sort",), ("reg",), 2, samples=2, extended=False))
+    (path / "analysis" / "sort-reg-0.npz").write_bytes(b"PK\x03\x04 torn")
+    findings = Findings(read_study(path), "unseen")
+    with drawing.style():
+        figure = states.memory_modes(findings, "sort", "write")
+    steps = [it for panel in figure.axes for it in panel.patches if isinstance(it, StepPatch)]
+    assert [np.sum(step.get_data()[0]) for step in steps] == pytest.approx([1, 1])
+    assert [text.get_text() for panel in figure.axes for text in panel.texts] == ["no analysis"]
+
+
+def test_files_of_every_figure(small_report: Report, page: Path) -> None:
+    names = {drawing.name for drawing in small_report.drawings}
+    assert {
+        "score_vs_length_50_score",
+        "score_vs_length_500_unseen",
+        "peephole_vs_vanilla_lstm_score",
+        "memory_sort_score",
+        "curvature_vs_score",
+        "states_sort_decoding",
+        "read_modes_search",
+    } <= names
+    directory = page.parent / "figures"
+    assert {file.stem for file in directory.glob("*.svg")} == names
+    for name in names:
+        pixels = np.asarray(Image.open(directory / f"{name}.png").convert("L"))
+        assert min(pixels.shape) > 200
+        assert pixels.std() > 5  # not blank
+
+
+def test_supplement_c_shows_the_vanilla_lstm(small_report: Report) -> None:
+    with drawing.style():
+        (panel,) = curves.peephole_against_vanilla(small_report.main).axes
+    assert {*published.VANILLA} & {text.get_text() for text in panel.texts} == {"lstm-compr+reg"}
