@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from constrained_dnc.model.losses import total_loss
     from constrained_dnc.tasks.contract import check_task
     from constrained_dnc.tasks.numeral import AbstractNumeralTask
+    from constrained_dnc.tasks.problems import AbstractProblemTask
     from constrained_dnc.tasks.registry import get_task, task_names
-    from constrained_dnc.tasks.task import AbstractTask, Batch
+    from constrained_dnc.tasks.task import AbstractTask, Batch, Scores
     from constrained_dnc.training.loop import train
     from constrained_dnc.training.observer import Observer, Snapshot
     from constrained_dnc.training.replay import replay
@@ -33,6 +34,7 @@ __all__ = [
     "DNC",
     "AbstractController",
     "AbstractNumeralTask",
+    "AbstractProblemTask",
     "AbstractTask",
     "Approach",
     "Batch",
@@ -45,6 +47,7 @@ __all__ = [
     "Regularisation",
     "Run",
     "RunError",
+    "Scores",
     "SettingError",
     "Snapshot",
     "TrainingConfig",
@@ -78,8 +81,9 @@ HOMES = {
     "model.losses": "total_loss",
     "tasks.contract": "check_task",
     "tasks.numeral": "AbstractNumeralTask",
+    "tasks.problems": "AbstractProblemTask",
     "tasks.registry": "get_task task_names",
-    "tasks.task": "AbstractTask Batch",
+    "tasks.task": "AbstractTask Batch Scores",
     "training.loop": "train",
     "training.observer": "Observer Snapshot",
     "training.replay": "replay",

@@ -24,7 +24,7 @@ from constrained_dnc.model.dnc import DNC
 from constrained_dnc.model.growing import Growing
 from constrained_dnc.storage import read_table, write_table
 from constrained_dnc.study.disk import SCHEMA, results_table
-from constrained_dnc.tasks.reading import read_problems
+from constrained_dnc.tasks.problems import read_problems
 from constrained_dnc.tasks.task import AbstractTask, Answer, Problem
 from constrained_dnc.training.disk import evaluation_file
 from constrained_dnc.training.run import Run, Selected, Status, backend_for, load_run

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float
 
-from constrained_dnc.tasks.task import AbstractTask, Batch, Spelling, as_floats, with_number
+from constrained_dnc.tasks.entries import label_with_number
+from constrained_dnc.tasks.task import AbstractTask, Batch, CellLabels, as_floats
 
 
 @dataclass(frozen=True)
@@ -30,8 +31,8 @@ def rows_of(
     inputs, targets = batch.inputs[:, sample], batch.targets[:, sample]
     looked_at = batch.mask[:, sample]
     given = as_floats(outputs)[:, sample]
-    asked, wanted = task.spell(batch.problems[sample]) or (None, {})
-    read = task.spell_outputs(given, batch.length)
+    asked, wanted = task.cell_labels(batch.problems[sample]) or (None, {})
+    read = task.output_labels(given, batch.length)
     if task.loss == "cross-entropy":
         given = 1 / (1 + np.exp(-given))  # the probability that the target is 1
     everywhere = np.ones(len(inputs), np.bool_)
@@ -53,7 +54,7 @@ def _rows(
     kind: str,
     channels: Sequence[str],
     values: Float[np.ndarray, "time channels"],
-    spelling: Spelling,
+    spelling: CellLabels,
     written: Bool[np.ndarray, "time"],
 ) -> list[Row]:
     """A row for each channel, with writing at the steps in `written`."""
@@ -67,7 +68,7 @@ def _rows(
                 np.array(column),
                 [cell if here else "" for cell, here in zip(cells, written, strict=True)],
                 [
-                    with_number(text, value) or f"{value:.2f}"
+                    label_with_number(text, value) or f"{value:.2f}"
                     for text, value in zip(texts, column, strict=True)
                 ],
             )
@@ -75,7 +76,7 @@ def _rows(
     return rows
 
 
-def _spelled(spelling: Spelling, channel: str, step: int) -> str:
+def _spelled(spelling: CellLabels, channel: str, step: int) -> str:
     return spelling.get(channel, {}).get(step, "")
 
 
