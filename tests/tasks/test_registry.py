@@ -165,7 +165,7 @@ def test_a_name_stands_for_one_task(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     for name in ("next", "my_next:Next", "constrained_dnc.tasks.sort:Sort"):
         assert get_task(name).name in ("next", "sort")  # another way to the same class
     for path in (f"{tmp_path}/my_sort.py:Next", "my_sort:Next", own):
-        with pytest.raises(SettingError, match="needs another name: (sort|next) is taken"):
+        with pytest.raises(SettingError, match=r"needs another name: (sort|next) is taken"):
             get_task(path)
     for name in ("my_sort", "my_next"):
         monkeypatch.delitem(sys.modules, name)

@@ -11,6 +11,7 @@ from constrained_dnc import (
     check_task,
     evaluate,
     get_task,
+    load_run,
     predict,
     train,
 )
