@@ -1,10 +1,9 @@
-"""What is stored about a model: scores over lengths, and the paper's numbers beside them."""
+"""Stored scores of a model over lengths, and the paper's numbers beside them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import mean
 from typing import Any
 
@@ -12,24 +11,23 @@ from constrained_dnc import published, zoo
 from constrained_dnc.choices import PAPER_RULE, SelectionRule, extended
 from constrained_dnc.errors import RunError
 from constrained_dnc.evaluation.memories import memory_sizes, size_in
-from constrained_dnc.files import Fields, is_count, require_fields
 from constrained_dnc.model.config import GROWING, MemorySize
 from constrained_dnc.storage import read_table
 from constrained_dnc.study.disk import SCHEMA
 from constrained_dnc.training.disk import evaluation_files
 from constrained_dnc.training.observer import logger
-from constrained_dnc.training.run import Run, require_own
+from constrained_dnc.training.run import Run
 
 AVERAGED = range(published.AVERAGE_FROM, published.AVERAGE_UP_TO + 1)
 
 
 @dataclass(frozen=True)
 class Curve:
-    """Score by length of the parameters that a selection rule found, with one memory."""
+    """Score by length of the parameters that a rule selected, with one memory."""
 
     rule: str
     memory: str
-    """How large, in words."""
+    """Its size in words."""
     scores: dict[int, float]
     iteration: int | None = None
     """Of the parameters, where that is stored."""
@@ -50,57 +48,42 @@ class Curve:
         return mean(self.scores[length] for length in AVERAGED)
 
 
-def pretrained_curves(
-    name: str, rule: SelectionRule, trained: int, selected: Mapping[SelectionRule, int | None]
-) -> tuple[Curve, ...]:
-    """What the zoo tells about its model, and about the paper's rule in the same run.
-
-    `selected` are the iterations that the rules chose.
-    """
+def pretrained_curves(name: str, rule: SelectionRule, run: Run) -> tuple[Curve, ...]:
+    """Scores that come with a pretrained model, by its rule and by the paper's."""
     model = zoo.find(name)
-    chosen = {**selected, rule: model.about["iteration"]}
+    iterations = {**run.status.best_iteration, zoo.RULE: model.about["iteration"]}
+    sizes = memory_sizes(run.config.model.memory_size)
     return tuple(
-        Curve(each, in_slots(size), scores, chosen.get(each))
+        Curve(each, memory_in_words(size), scores, iterations.get(each))
         for each in dict.fromkeys((rule, PAPER_RULE))
-        for memory, size in memory_sizes(trained).items()
+        for memory, size in sizes.items()
         if (scores := dict(sorted(model.scores(memory, each).items())))
     )
 
 
-def stored_curves(run: Run) -> tuple[Curve, ...]:
-    """What `cdnc evaluate` stored by the paper's rule, a curve for each memory."""
-    found: dict[str, Curve] = {}
-    for path in evaluation_files(run.folder, PAPER_RULE):
-        for row in _rows(path, run.config.run_id):
-            memory = in_slots(size_in(row))
-            curve = found.setdefault(memory, Curve(row["selection"], memory, {}, row["iteration"]))
-            curve.scores[row["length"]] = row["score"]
-    return tuple(found.values())
+def stored_curves(run: Run, rule: SelectionRule) -> tuple[Curve, ...]:
+    """Scores that `cdnc evaluate` stored, by this rule and by the paper's; one curve a memory."""
+    curves: dict[tuple[str, str], Curve] = {}
+    for each in dict.fromkeys((rule, PAPER_RULE)):
+        for row in _stored_rows(run, each):
+            memory = memory_in_words(size_in(row))
+            curve = Curve(each, memory, {}, row["iteration"])
+            curves.setdefault((each, memory), curve).scores[row["length"]] = row["score"]
+    return tuple(curves.values())
 
 
-def _rows(path: Path, run_id: str) -> list[dict[str, Any]]:
-    """The rows of stored scores; without those that cannot be read the model can still be shown."""
-    try:
-        rows: list[dict[str, Any]] = read_table(path, SCHEMA).to_pylist()
-        for row in rows:
-            require_own(path, row, run_id)
-            require_fields(path, row, _FITS)
-    except RunError as error:
-        logger.warning("its scores are not shown: %s", error)
-        return []
-    return rows
+def _stored_rows(run: Run, rule: SelectionRule) -> Iterator[dict[str, Any]]:
+    """The rows of this run; a file that cannot be read is left out with a warning."""
+    for path in evaluation_files(run.folder, rule):
+        try:
+            rows = read_table(path, SCHEMA).to_pylist()
+        except RunError as error:
+            logger.warning("its scores are not shown: %s", error)
+        else:
+            yield from (row for row in rows if row["run_id"] == run.config.run_id)
 
 
-_FITS: Fields = {  # which values the rows of a curve can have
-    "selection": lambda value: value == PAPER_RULE,
-    "iteration": is_count,
-    "length": is_count,
-    "memory_size": is_count,
-    "score": lambda value: isinstance(value, float),
-}
-
-
-def in_words(curves: Sequence[Curve], iterations: int) -> str:
+def describe_curves(curves: Sequence[Curve], iterations: int) -> str:
     """The maximum lengths of each rule and iteration: a run may have been evaluated twice."""
     of_one: dict[tuple[str, int | None], list[Curve]] = {}
     for curve in curves:
@@ -111,8 +94,8 @@ def in_words(curves: Sequence[Curve], iterations: int) -> str:
     )
 
 
-def paper_in_words(task: str, approach: str) -> str:
-    """The same of the paper; empty for a task or an approach that is not its own."""
+def describe_paper(task: str, approach: str) -> str:
+    """The paper's maximum lengths; empty for a task or an approach that it does not have."""
     key = task, approach
     if key not in published.max_lengths(False):
         return ""
@@ -122,12 +105,12 @@ def paper_in_words(task: str, approach: str) -> str:
     return (
         f"The paper's {approach} (rule {PAPER_RULE}, {published.ITERATIONS} iterations on lengths "
         f"{first} to {last}, medians of {published.TRIALS} trials): maximum length {fixed} with "
-        f"{in_slots(published.SLOTS)} ({_average_in_words(average)}), {larger} with "
-        f"{in_slots(extended(published.SLOTS))}."
+        f"{memory_in_words(published.SLOTS)} ({_average_in_words(average)}), {larger} with "
+        f"{memory_in_words(extended(published.SLOTS))}."
     )
 
 
-def in_slots(size: MemorySize) -> str:
+def memory_in_words(size: MemorySize) -> str:
     """How large a memory is, in words."""
     return f"{GROWING} memory" if size == GROWING else f"{size} slots"
 
