@@ -251,7 +251,7 @@ def test_two_models_open_on_a_problem_longer_than_in_training(browser, address, 
     browser.open(f"{address}#{urlencode(names)}")
     assert browser.run("return views.map(view => view.length)") == [4, 4]  # trained on 1 to 2
     note = browser.driver.find_element(By.ID, "states-0").text
-    assert "Look for a few places that are visited again and again" in note
+    assert "Look whether all problems share one narrow path" in note
     assert "Each model has its own plane and scale" in note
 
 

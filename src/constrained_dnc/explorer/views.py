@@ -56,10 +56,10 @@ class Panel:
 PANELS = (
     Panel(
         "states", "Cell state",
-        "the state that the controller carries, step by step, in the plane of its first two "
-        f"principal components; thin: {COMPANIONS} random problems as long. Look for a few places "
-        "that are visited again and again: a model whose path stays there, also beyond its "
-        "training lengths, generalises; one whose path drifts away fails.",
+        "the state that the controller carries, in the plane of its first two principal "
+        f"components; thin: {COMPANIONS} random problems as long. Look whether all problems share "
+        "one narrow path, with places that are visited again and again (a small machine, which can "
+        "go on like that on longer inputs), or whether paths spread and drift.",
         lambda trace, slots: None,  # it needs other problems: `states` draws it
     ),
     Panel(
