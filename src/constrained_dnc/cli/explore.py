@@ -159,7 +159,8 @@ def _second(names: list[str]) -> str | None:
     """The model to compare the first with: the second of two, or its pretrained baseline."""
     if len(names) != 2:
         baseline = f"{names[0].partition('/')[0]}/stateful-baseline"
-        return baseline if zoo.is_name(names[0]) and baseline in names[1:] else None
+        is_there = zoo.is_name(names[0]) and names[0] != baseline and baseline in names
+        return baseline if is_there else None
     first, second = (open_run(name).config.task for name in names)
     return names[1] if first == second else None
 
