@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from constrained_dnc import make_config, train
-from constrained_dnc.explorer import Attempt, attempt, open_model, views
+from constrained_dnc.explorer import Trace, open_model, trace, views
 from constrained_dnc.explorer.models import Model
 from constrained_dnc.explorer.page import one_file
 
@@ -58,13 +58,13 @@ def hardly_trained(folder: Path) -> str:
     return str(folder / "run")
 
 
-def answer(model: Model, length: int, slots: int | None) -> Attempt:
+def answer(model: Model, length: int, slots: int | None) -> Trace:
     """Time an answer, from the text to what is sent to the browser."""
     seconds, processor = [], []
     for seed in range(REPEATS + 1):
         text = model.task.format_problem(model.task.sample(seed, 1, length).problems[0])
         before, used = time.perf_counter(), time.process_time()
-        found = attempt(model, text, slots)
+        found = trace(model, text, slots)
         sent = views.dumps(views.view(found))
         seconds.append(time.perf_counter() - before)
         processor.append(time.process_time() - used)

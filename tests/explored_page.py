@@ -1,7 +1,10 @@
 """The explorer's page as a person uses it, in headless Chromium."""
 
+import asyncio
 import json
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
@@ -12,6 +15,7 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.wait import WebDriverWait
 
 from chromium import start_chromium
+from constrained_dnc.explorer import server
 
 PROBLEM = "3 1 4 1 0"
 SIDEWAYS = "const page = document.documentElement; return page.scrollWidth - page.clientWidth"
@@ -81,6 +85,28 @@ class Browser:
             if message["method"] == "Network.requestWillBeSent"
         ]
         return [url for url in urls if not url.startswith(("data:", "blob:", "chrome:"))]
+
+
+@contextmanager
+def served(models: server.ModelCache) -> Iterator[int]:
+    """The port of a page that is served from a thread."""
+    listening = server.listen(0)
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(server.serve(models, listening))
+
+    def run() -> None:
+        with suppress(asyncio.CancelledError):
+            loop.run_until_complete(task)
+        loop.close()
+
+    thread = threading.Thread(target=run)
+    port = listening.getsockname()[1]
+    thread.start()
+    try:
+        yield port
+    finally:
+        loop.call_soon_threadsafe(task.cancel)
+        thread.join()
 
 
 def start_browser(folder: Path) -> Browser:

@@ -15,7 +15,7 @@ from PIL import Image
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 
-from constrained_dnc.explorer import attempt, open_model
+from constrained_dnc.explorer import open_model, trace
 from constrained_dnc.explorer.page import one_file
 
 HERE = Path(__file__).parent
@@ -31,7 +31,7 @@ def main(arguments: list[str]) -> None:
     ]
     task = models[0].task
     text = text or task.format_problem(task.sample(1, 1, 30).problems[0])
-    found = [attempt(model, text, int(slots) if slots else None) for model in models]
+    found = [trace(model, text, int(slots) if slots else None) for model in models]
     step = found[0].first_result_step + 3
     options = webdriver.ChromeOptions()
     options.binary_location = shutil.which("chromium") or ""

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from constrained_dnc.model.memory import AbstractMemory, DNCMemory
     from constrained_dnc.tasks.contract import check_task
     from constrained_dnc.tasks.numeral import AbstractNumeralTask
+    from constrained_dnc.tasks.problems import AbstractProblemTask
     from constrained_dnc.tasks.registry import get_task, task_names
-    from constrained_dnc.tasks.task import AbstractTask, Batch
+    from constrained_dnc.tasks.task import AbstractTask, Batch, Scores
     from constrained_dnc.training.loop import resume, train
     from constrained_dnc.training.observer import Observer, Snapshot
     from constrained_dnc.training.replay import replay
@@ -39,6 +40,7 @@ __all__ = [
     "AbstractController",
     "AbstractMemory",
     "AbstractNumeralTask",
+    "AbstractProblemTask",
     "AbstractTask",
     "Approach",
     "Batch",
@@ -53,6 +55,7 @@ __all__ = [
     "Part",
     "Run",
     "RunError",
+    "Scores",
     "SettingError",
     "Snapshot",
     "TrainingConfig",
@@ -92,8 +95,9 @@ HOMES = {
     "model.memory": "AbstractMemory DNCMemory",
     "tasks.contract": "check_task",
     "tasks.numeral": "AbstractNumeralTask",
+    "tasks.problems": "AbstractProblemTask",
     "tasks.registry": "get_task task_names",
-    "tasks.task": "AbstractTask Batch",
+    "tasks.task": "AbstractTask Batch Scores",
     "training.loop": "resume train",
     "training.observer": "Observer Snapshot",
     "training.replay": "replay",

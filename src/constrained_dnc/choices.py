@@ -18,9 +18,6 @@ lengths, or by the score at the unseen length."""
 RULES: tuple[SelectionRule, ...] = get_args(SelectionRule)
 PAPER_RULE: SelectionRule = "unseen"
 
-Memory: TypeAlias = Literal["trained", "extended", "growing"]
-"""The slots of training, ten times as many, or as many as an input needs."""
-MEMORIES: tuple[Memory, ...] = get_args(Memory)
 EXTENSION = 10
 """How many times larger the extended memory is."""
 
@@ -28,16 +25,3 @@ EXTENSION = 10
 def extended(trained: int) -> int:
     """The size of the extended memory."""
     return EXTENSION * trained
-
-
-def memory_names(trained: int, larger: int | None = None) -> dict[Memory, str]:
-    """What tables and legends call each kind of memory, from the slots of training.
-
-    >>> memory_names(50)
-    {'trained': '50 slots (training)', 'extended': '500 slots', 'growing': 'growing'}
-    """
-    return {
-        "trained": f"{trained} slots (training)",
-        "extended": f"{larger or extended(trained)} slots",
-        "growing": "growing",
-    }

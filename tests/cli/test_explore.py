@@ -49,7 +49,7 @@ def test_one_file(folder, tmp_path, capsys):
             "(numerals from 0 to 4, separated by spaces, such as '3 1 4 1 0'), or a run",
         ),
         (["copy", "sortt"], "last argument is 'sortt'; accepted: a problem of copy (numerals"),
-        (["copy", "1 " * 251], "length of the problem is 251; accepted: at most 250"),
+        (["copy", "1 " * 251], "the problem has length 251; the explorer draws at most 250"),
         (
             ["copy", "--memory-size", "1001"],
             "memory_size is 1001; accepted: a number of slots from 1 to 1000",
@@ -99,6 +99,7 @@ def test_two_runs_of_one_task_are_compared():
     assert _second([baseline, "zoo:copy/compr+reg"]) is None
     assert _second([baseline]) is None
     assert _second([baseline, constrained, baseline]) is None
+    assert _second([constrained, "zoo:copy/compr", baseline]) == baseline  # all pretrained ones
 
 
 def test_the_page_opens_with_the_model_that_goes_farthest(monkeypatch, tmp_path):

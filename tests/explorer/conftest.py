@@ -1,8 +1,6 @@
 """Small runs, a served page and a browser, each made once."""
 
-import asyncio
 import shutil
-import threading
 from collections.abc import Iterator
 
 import pytest
@@ -10,7 +8,7 @@ import pytest
 from constrained_dnc.evaluation.lengths import evaluate
 from constrained_dnc.explorer import server
 from constrained_dnc.training.loop import train
-from explored_page import Browser, start_browser
+from explored_page import Browser, served, start_browser
 from tiny_runs import tiny_config
 
 
@@ -18,12 +16,12 @@ from tiny_runs import tiny_config
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Run directories by approach, of one task; the first has stored scores."""
     folder = tmp_path_factory.mktemp("runs")
-    found: dict[str, str] = {}
+    folders: dict[str, str] = {}
     for approach in ("compr+reg", "stateless-baseline"):
         train(tiny_config("copy", approach, iterations=10), folder / approach)
-        found[approach] = str(folder / approach)
-    evaluate(found["compr+reg"])
-    return found
+        folders[approach] = str(folder / approach)
+    evaluate(folders["compr+reg"])
+    return folders
 
 
 @pytest.fixture(scope="session")
@@ -36,22 +34,9 @@ def training_run(runs: dict[str, str], tmp_path_factory: pytest.TempPathFactory)
 
 @pytest.fixture(scope="session")
 def address(runs: dict[str, str], training_run: str) -> Iterator[str]:
-    """A page on a free port, served from a thread."""
-    listening = server.listen(0)
-    port = listening.getsockname()[1]
-    loop = asyncio.new_event_loop()
-    task = loop.create_task(server.serve(server.Shelf([*runs.values(), training_run]), listening))
-
-    def run() -> None:
-        with pytest.raises(asyncio.CancelledError):
-            loop.run_until_complete(task)
-        loop.close()
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    yield f"http://127.0.0.1:{port}/"
-    loop.call_soon_threadsafe(task.cancel)
-    thread.join()
+    """A page on a free port."""
+    with served(server.ModelCache([*runs.values(), training_run])) as port:
+        yield f"http://127.0.0.1:{port}/"
 
 
 @pytest.fixture(scope="session")

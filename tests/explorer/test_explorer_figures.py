@@ -3,6 +3,7 @@
 import base64
 import json
 
+import equinox as eqx
 import jax
 import numpy as np
 import plotly.graph_objects as go
@@ -55,6 +56,15 @@ def test_weights_and_usage_over_slots_and_time(run):
     assert len(heads) == 2
     (usage,) = shown(figures.usage_figure(run.internals, SAMPLE, slots=3))
     np.testing.assert_array_equal(usage, memory.usage[:, SAMPLE, :3].T)
+
+
+def test_weak_weights_are_scaled_to_the_largest(run):
+    for peak, end in ((0.02, 0.02), (0.49, 0.49), (0.7, 1.0), (0.0, 1.0)):
+        weights = np.zeros_like(run.internals.memory.write_weights)
+        weights[3, SAMPLE, 2] = peak
+        weak = eqx.tree_at(lambda inside: inside.memory.write_weights, run.internals, weights)
+        (heatmap,) = figures.write_weights_figure(weak, SAMPLE).data
+        assert (heatmap.zmin, heatmap.zmax) == (0, pytest.approx(end))
 
 
 def test_memory_and_link_at_a_step(run):

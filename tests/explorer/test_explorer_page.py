@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from urllib.parse import urlencode
 
 import equinox as eqx
 import numpy as np
@@ -10,9 +11,10 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.select import Select
 
-from constrained_dnc.explorer import attempt, open_model
+from constrained_dnc.explorer import open_model, trace
 from constrained_dnc.explorer.figures import TOUCHED, link_at
 from constrained_dnc.explorer.page import one_file
+from constrained_dnc.explorer.views import PANELS
 from constrained_dnc.files import locked, read_json, write_json
 from constrained_dnc.training.disk import LOCK, STATUS
 from constrained_dnc.training.run import write_selected
@@ -124,11 +126,11 @@ def test_scrubbing_asks_nobody_and_moves_every_cursor(browser, address, runs):
     browser.driver.find_element(By.ID, "step").send_keys(Keys.END)
     assert where.text == "step 12 of 12, decoding"
     browser.run(
-        "window.shown = []; const show = setStep; setStep = step => (shown.push(step), show(step))"
+        "window.steps = []; const go = setStep; setStep = step => (steps.push(step), go(step))"
     )
     browser.driver.find_element(By.ID, "play").click()
-    browser.wait("return !playing && shown.length === 12")
-    assert browser.run("return shown") == list(range(1, 13))
+    browser.wait("return !playing && steps.length === 12")
+    assert browser.run("return steps") == list(range(1, 13))
     assert browser.requests() == []
 
 
@@ -148,11 +150,13 @@ def test_the_entries_are_one_stop_of_the_tab_key(browser, address, runs):
 def test_the_cursor_stands_beside_the_cell_that_it_marks(browser, address, runs):
     browser.look(address, model=runs["compr+reg"], problem=PROBLEM, memory="9", step=3)
     free, cell = browser.run(
-        "const panel = views[0].panels[0], cursor = panel.marks.cursor;"
+        "const panel = views[0].panels.find(p => p.name == 'tape'), cursor = panel.marks.cursor;"
         "return [cursor.clientWidth, plotArea(panel).width / views[0].steps]"
     )
     assert abs(free - cell) < 1
-    ground = "getComputedStyle(views[0].panels[0].marks.cursor).backgroundColor"
+    ground = (
+        "getComputedStyle(views[0].panels.find(p => p.name == 'tape').marks.cursor).backgroundColor"
+    )
     assert browser.run(f"return {ground}") == "rgba(0, 0, 0, 0)"
 
 
@@ -161,7 +165,10 @@ def test_panels_say_what_their_colours_are(browser, address, runs):
     ends = browser.run(
         "return Object.fromEntries(views[0].panels.map(p => [p.name, p.scale.textContent]))"
     )
-    assert (ends["tape"], ends["usage"], ends["link"], ends["scores"]) == ("-11", "01", "01", "")
+    assert (ends["tape"], ends["scores"]) == ("-11", "")
+    weights = trace(open_model(runs["compr+reg"]), PROBLEM, 9).internals.memory.write_weights
+    strongest = float(np.max(weights))  # weak weights are scaled to the largest
+    assert ends["write_weights"] == ("01" if strongest >= 0.5 else f"0{round(strongest, 2):g}")
     largest = browser.run("return +views[0].figures.memory.data[0].zmax.toFixed(2)")
     assert ends["memory"] == f"{-largest:g}{largest:g}"
     assert "what the network sees as colours" in browser.driver.find_element(By.ID, "tape-0").text
@@ -171,7 +178,7 @@ def test_following_a_slot(browser, address, runs):
     browser.look(address, model=runs["compr+reg"], problem=PROBLEM, memory="9")
     field = browser.driver.find_element(By.ID, "slot")
     field.send_keys("2", Keys.ENTER)
-    found = attempt(open_model(runs["compr+reg"]), PROBLEM, 9)
+    found = trace(open_model(runs["compr+reg"]), PROBLEM, 9)
     values = browser.run("return [...document.querySelector('#slot-0 .plot').data[0].y]")
     np.testing.assert_allclose(values, found.internals.memory.write_weights[:, 0, 1], atol=1e-6)
     assert "Slot 2. " in browser.driver.find_element(By.ID, "slot-0").text
@@ -180,7 +187,7 @@ def test_following_a_slot(browser, address, runs):
     field.send_keys(Keys.CONTROL + "a")
     field.send_keys("9999", Keys.ENTER)
     browser.wait(
-        "return $('error').textContent === 'slot is 9999; accepted: an integer from 1 to 9'"
+        "return $('error').textContent === 'There is no slot 9999: slots are numbered from 1 to 9.'"
     )
     assert field.get_attribute("value") == "2"
     assert link(browser)["slot"] == "2"
@@ -207,7 +214,7 @@ def test_saving_pictures_and_numbers(browser, address, runs):
     browser.run("document.querySelector('.answer a').click()")
     numbers = browser.downloads / "copy-compr+reg.npz"
     browser.wait_for(lambda: numbers.exists() and numbers.stat().st_size)
-    inside = attempt(open_model(runs["compr+reg"]), PROBLEM, 9).internals
+    inside = trace(open_model(runs["compr+reg"]), PROBLEM, 9).internals
     with np.load(numbers) as saved:
         np.testing.assert_array_equal(saved["usage"], inside.memory.usage[:, 0])
         np.testing.assert_array_equal(saved["link"], link_at(inside, 6))
@@ -219,7 +226,7 @@ def test_two_models_side_by_side(browser, address, runs):
     Select(browser.driver.find_element(By.ID, "compare")).select_by_value(other)
     browser.wait("return views.length === 2")
     browser.ready()
-    given = [entry.given for entry in attempt(open_model(other), PROBLEM, 9).entries]
+    given = [entry.answer for entry in trace(open_model(other), PROBLEM, 9).entries]
     assert [label.split("model ")[1].split(",")[0] for label in shown_answer(browser)[1]] == given
     tops = browser.run("return ['tape-0', 'tape-1'].map(id => $(id).getBoundingClientRect().top)")
     assert tops[0] == tops[1]
@@ -237,6 +244,41 @@ def test_two_models_side_by_side(browser, address, runs):
     limits = browser.run("return views.map(({figures: {memory: {data: [map]}}}) => map.zmax)")
     assert limits[0] == limits[1]
     assert browser.complaints() == []
+
+
+def test_two_models_open_on_a_problem_longer_than_in_training(browser, address, runs):
+    names = {"model": runs["compr+reg"], "compare": runs["stateless-baseline"]}
+    browser.open(f"{address}#{urlencode(names)}")
+    assert browser.run("return views.map(view => view.length)") == [4, 4]  # trained on 1 to 2
+    note = browser.driver.find_element(By.ID, "states-0").text
+    assert "Look whether all problems share one narrow path" in note
+    assert "Each model has its own plane and scale" in note
+
+
+def test_panels_can_be_hidden(browser, address, runs):
+    browser.look(address, model=runs["compr+reg"], problem=PROBLEM, memory="9")
+    order = browser.run("return views[0].panels.map(panel => panel.name)")
+    assert order == [panel.name for panel in PANELS]
+    assert order[0] == "states"
+    panel = browser.driver.find_element(By.ID, "memory-0")
+    plot, toggle = (panel.find_element(By.CSS_SELECTOR, path) for path in (".plot", ".toggle"))
+    toggle.click()
+    assert not plot.is_displayed()
+    assert toggle.get_attribute("aria-label") == "Show Memory"
+    assert link(browser)["hidden"] == "memory"
+    browser.driver.refresh()
+    browser.ready()
+    assert not browser.driver.find_element(By.CSS_SELECTOR, "#memory-0 .plot").is_displayed()
+    browser.run("setStep(3); settle()")
+    browser.driver.find_element(By.CSS_SELECTOR, "#memory-0 .toggle").click()
+    browser.wait("return document.querySelector('#memory-0 .plot').data")
+    browser.run("settle()")
+    drawn = "return document.querySelector('#memory-0 .plot').data[0].z.map(row => [...row])"
+    expected = trace(open_model(runs["compr+reg"]), PROBLEM, 9).internals.memory.memory[2, 0]
+    values = browser.run(drawn)
+    np.testing.assert_allclose(values, expected[: len(values)], atol=1e-6)
+    assert "hidden" not in link(browser)
+    browser.shown = None
 
 
 @pytest.mark.parametrize("width", [360, 390])
@@ -292,7 +334,7 @@ def test_a_run_that_ends_while_it_is_looked_at(browser, address, training_run):
 
 
 def test_one_file_needs_nothing_but_itself(browser, runs, tmp_path):
-    found = [attempt(open_model(name), PROBLEM, 9) for name in runs.values()]
+    found = [trace(open_model(name), PROBLEM, 9) for name in runs.values()]
     page = tmp_path / "copy.html"
     page.write_text(one_file(found), encoding="utf-8")
     browser.requests()

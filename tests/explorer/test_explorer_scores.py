@@ -4,11 +4,10 @@ import json
 import shutil
 
 import pyarrow as pa
-import pytest
 
 from constrained_dnc import published, zoo
 from constrained_dnc.explorer import open_model, views
-from constrained_dnc.explorer.scores import Curve, in_words, paper_in_words
+from constrained_dnc.explorer.scores import Curve, describe_curves, describe_paper
 from constrained_dnc.files import read_tensors, write_tensors
 from constrained_dnc.storage import read_table, write_table
 from constrained_dnc.study.disk import SCHEMA
@@ -24,23 +23,17 @@ def test_maximum_length_and_average():
     assert Curve("unseen", "50 slots", {2: 0.1}).max_length == 0
 
 
-def test_rules_are_told_apart():
+def test_rules_and_iterations_are_told_apart():
     curves = [
         Curve("score", "50 slots", {2: 1.0}, 70),
         Curve("score", "500 slots", {3: 1.0}, 70),
         Curve("unseen", "50 slots", {4: 1.0}, 80),
+        Curve("unseen", "80 slots", {5: 1.0}, 40),
     ]
-    assert in_words(curves, 90) == (
+    assert describe_curves(curves, 90) == (
         "Rule score, iteration 70 of 90: maximum length 2 with 50 slots, 3 with 500 "
-        "slots. Rule unseen (the paper's), iteration 80 of 90: maximum length 4 with 50 slots."
-    )
-
-
-def test_scores_of_two_iterations_are_told_apart():
-    curves = [Curve("unseen", "50 slots", {2: 1.0}, 10), Curve("unseen", "80 slots", {3: 1.0}, 40)]
-    assert in_words(curves, 90) == (
-        "Rule unseen (the paper's), iteration 10 of 90: maximum length 2 with 50 slots. "
-        "Rule unseen (the paper's), iteration 40 of 90: maximum length 3 with 80 slots."
+        "slots. Rule unseen (the paper's), iteration 80 of 90: maximum length 4 with 50 slots. "
+        "Rule unseen (the paper's), iteration 40 of 90: maximum length 5 with 80 slots."
     )
 
 
@@ -48,8 +41,8 @@ def test_the_paper_stands_beside_its_own_rule(runs, monkeypatch, tmp_path):
     """A pretrained model has parameters of the rule score; the paper's number is of another."""
     folder = tmp_path / "copy" / "compr+reg"
     shutil.copytree(runs["compr+reg"], folder)
-    tensors, about_them = read_tensors(folder / SELECTED["unseen"])
-    write_tensors(folder / SELECTED["score"], tensors, about_them | {"selection": "score"})
+    tensors, metadata = read_tensors(folder / SELECTED["unseen"])
+    write_tensors(folder / SELECTED["score"], tensors, metadata | {"selection": "score"})
     (folder / SELECTED["unseen"]).unlink()
     scores = {
         "score": {"trained": {"7": 0.99, "8": 0.5}, "extended": {"5": 0.96}},
@@ -86,8 +79,8 @@ def test_the_paper_stands_beside_its_own_rule(runs, monkeypatch, tmp_path):
 
 def test_averages_say_over_which_lengths():
     curve = Curve("unseen", "50 slots", dict.fromkeys(range(2, 46), 0.5), 7)
-    assert "(average score 50 % over lengths 2 to 45)" in in_words([curve], 9)
-    assert "% over lengths 2 to 45)" in paper_in_words("sort", "compr+reg")
+    assert "(average score 50 % over lengths 2 to 45)" in describe_curves([curve], 9)
+    assert "% over lengths 2 to 45)" in describe_paper("sort", "compr+reg")
 
 
 def test_a_run_without_scores_says_how_to_get_them(runs):
@@ -96,32 +89,20 @@ def test_a_run_without_scores_says_how_to_get_them(runs):
     assert note.startswith(f"No scores are stored; `cdnc evaluate {name}` makes them.")
 
 
-@pytest.mark.parametrize(
-    ("change", "sentence"),
-    [
-        ({"run_id": "another"}, "is of another run: 'another'"),
-        ({"selection": "seen"}, "cannot be read: selection is 'seen'"),
-        ({"memory_size": None, "memory": None}, "cannot be read: memory_size is None"),
-        ({"length": None}, "cannot be read: length is None"),
-    ],
-)
-def test_a_model_is_shown_without_scores_that_are_not_its_own(
-    runs, tmp_path, caplog, change, sentence
-):
+def test_scores_of_another_run_are_not_shown(runs, tmp_path):
     folder = tmp_path / "run"
     shutil.copytree(runs["compr+reg"], folder)
-    path = evaluation_file(folder, "score", 4)
-    rows = [row | change for row in read_table(path, SCHEMA).to_pylist()]
+    path = evaluation_file(folder, "unseen", 4)
+    rows = [row | {"run_id": "another"} for row in read_table(path, SCHEMA).to_pylist()]
     write_table(path, pa.Table.from_pylist(rows, SCHEMA))
     assert open_model(str(folder)).curves == ()
-    assert f"its scores are not shown: {path} {sentence}" in caplog.text
 
 
-def test_torn_scores_do_not_hide_the_others(runs, tmp_path, caplog):
+def test_corrupt_scores_do_not_hide_the_others(runs, tmp_path, caplog):
     folder = tmp_path / "run"
     shutil.copytree(runs["compr+reg"], folder)
-    path = evaluation_file(folder, "score", 4)
-    shutil.copyfile(path, evaluation_file(folder, "score", 40))
+    path = evaluation_file(folder, "unseen", 4)
+    shutil.copyfile(path, evaluation_file(folder, "unseen", 40))
     path.write_bytes(path.read_bytes()[:100])
     assert len(open_model(str(folder)).curves) == 1
     assert f"{path} cannot be read" in caplog.text

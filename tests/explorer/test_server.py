@@ -1,11 +1,14 @@
 """What the server answers, and to whom."""
 
+import contextlib
 import json
 import shutil
 import socket
 import threading
+import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from urllib.parse import urlencode
@@ -13,18 +16,27 @@ from urllib.parse import urlencode
 import pytest
 
 from constrained_dnc import RunError, SettingError
-from constrained_dnc.explorer import open_model, server, views
+from constrained_dnc.explorer import open_model, server, traces, views
 from constrained_dnc.files import locked, read_json, write_json
 from constrained_dnc.training.disk import LOCK, STATUS
+from explored_page import served
 
 
-def ask(address: str, what: str = "", headers: dict[str, str] | None = None, **parameters: object):
-    """Status and text of an answer."""
+def ask(
+    address: str,
+    what: str = "",
+    headers: dict[str, str] | None = None,
+    *,
+    raw: bool = False,
+    **parameters: object,
+):
+    """Status and text of an answer, or its bytes."""
     url = f"{address}{what}?{urlencode(parameters)}"
     request = urllib.request.Request(url, headers=headers or {})
     try:
         with urllib.request.urlopen(request, timeout=300) as answer:
-            return answer.status, answer.read().decode()
+            content = answer.read()
+            return answer.status, content if raw else content.decode()
     except urllib.error.HTTPError as error:
         with error:
             return error.code, error.read().decode()
@@ -50,7 +62,7 @@ def test_only_this_machine_and_this_page_are_answered(address, headers, statuses
 
 def test_no_file_is_opened_that_the_browser_names(address, runs, tmp_path):
     for name in (str(tmp_path), "/etc/passwd", runs["compr+reg"] + "/", ""):
-        status, text = ask(address, "attempt", model=name, problem="1 2")
+        status, text = ask(address, "trace", model=name, problem="1 2")
         assert status == 400
         assert json.loads(text)["error"].startswith(f"model is {name!r}; accepted: one of ")
     assert ask(address, "../config.json")[0] == 404
@@ -59,8 +71,8 @@ def test_no_file_is_opened_that_the_browser_names(address, runs, tmp_path):
 @pytest.mark.parametrize(
     ("what", "parameters", "sentence"),
     [
-        ("attempt", {"problem": "1", "memory": "many"}, "memory_size is 'many'; accepted:"),
-        ("attempt", {"problem": "1", "memory": "0"}, "memory_size is 0; accepted:"),
+        ("trace", {"problem": "1", "memory": "many"}, "memory_size is 'many'; accepted:"),
+        ("trace", {"problem": "1", "memory": "0"}, "memory_size is 0; accepted:"),
         ("draw", {"length": "-3"}, "length is '-3'; accepted: an integer"),
         (
             "draw",
@@ -68,9 +80,9 @@ def test_no_file_is_opened_that_the_browser_names(address, runs, tmp_path):
             "length is 1000000; accepted: an integer from 1 to 250",
         ),
         ("draw", {"length": "3", "seed": "9" * 5000}, "; accepted: an integer"),
-        ("attempt", {"problem": ""}, "problem is ''; accepted: numerals"),
-        ("attempt", {"problem": "1 " * 50_000}, "length of the problem is 50000; accepted: at"),
-        ("attempt", {"problem": "x" * 100_000}, "(99802 more characters)"),
+        ("trace", {"problem": ""}, "problem is ''; accepted: numerals"),
+        ("trace", {"problem": "1 " * 50_000}, "the problem has length 50000; the explorer draws"),
+        ("trace", {"problem": "x" * 100_000}, "(99802 more characters)"),
         ("states", {"problem": "1 x"}, "problem is '1 x'; accepted: numerals"),
         ("data", {"problem": "1 x"}, "problem is '1 x'; accepted: numerals"),
         ("data", {"problem": "1 2", "step": "99"}, "step is 99; accepted: an integer from 1"),
@@ -100,29 +112,99 @@ def test_a_mistake_of_our_own_is_a_sentence_too(address, runs, monkeypatch, capl
     def broken(*_):
         raise ZeroDivisionError
 
-    monkeypatch.setattr(server, "attempt", broken)
-    status, text = ask(address, "attempt", model=runs["compr+reg"], problem="1")
+    monkeypatch.setattr(views, "view", broken)
+    status, text = ask(address, "trace", model=runs["compr+reg"], problem="1")
     assert status == 500
     assert json.loads(text)["error"] == server.SENTENCES[500]
     assert "ZeroDivisionError" in caplog.text  # the terminal says where
 
 
 def test_two_questions_at_once_get_an_answer_each(address, runs, monkeypatch):
-    together, asked = threading.Barrier(2, timeout=300), server.Handler.asked
+    together, requested = threading.Barrier(2, timeout=300), server.Handler.requested_trace
 
     def meet(handler):
         together.wait()
-        return asked(handler)
+        return requested(handler)
 
-    monkeypatch.setattr(server.Handler, "asked", meet)
+    monkeypatch.setattr(server.Handler, "requested_trace", meet)
     with ThreadPoolExecutor(2) as people:
         answers = {
-            text: people.submit(ask, address, "attempt", model=runs["compr+reg"], problem=text)
+            text: people.submit(ask, address, "trace", model=runs["compr+reg"], problem=text)
             for text in ("4 3 2", "0 1")
         }
     for text, answer in answers.items():
         status, found = answer.result()
         assert (status, json.loads(found)["problem"]) == (200, text)
+
+
+def test_a_trace_is_computed_once(address, runs, monkeypatch):
+    """Its figures, its states and its numbers come by three requests."""
+    computed = []
+
+    def counted(*arguments):
+        computed.append(arguments)
+        return unroll(*arguments)
+
+    unroll = traces._unroll
+    monkeypatch.setattr(traces, "_unroll", counted)
+    for what, problem, memory in (
+        ("trace", "2 2, 1 0", ""),
+        ("states", "2 2 1 0", "4"),  # the slots of training
+        ("data", "2 2 1 0", "4"),
+    ):
+        status, _ = ask(
+            address, what, model=runs["compr+reg"], problem=problem, memory=memory, raw=True
+        )
+        assert status == 200
+    assert len(computed) == 1
+
+
+@pytest.fixture
+def impatient_port(runs, monkeypatch) -> Iterator[int]:
+    """A server that waits a second for a request."""
+    monkeypatch.setattr(server, "REQUEST_SECONDS", 1)
+    with served(server.ModelCache([runs["compr+reg"]])) as port:
+        yield port
+
+
+def received(connection: socket.socket) -> bytes:
+    """All that the server sends until it closes the connection."""
+    connection.settimeout(60)
+    answer = b""
+    with contextlib.suppress(ConnectionResetError):
+        while part := connection.recv(1 << 16):
+            answer += part
+    return answer
+
+
+def test_bodies_are_refused_before_they_are_read(impatient_port):
+    start = f"POST /models HTTP/1.1\r\nHost: 127.0.0.1:{impatient_port}\r\n".encode()
+    for header, body in (
+        (b"Content-Length: 100000000\r\n\r\n", b""),  # nothing of it is waited for
+        (b"Transfer-Encoding: chunked\r\n\r\n", b"10000\r\n" + bytes(1 << 16)),
+    ):
+        with socket.create_connection((server.HOST, impatient_port)) as connection:
+            connection.sendall(start + header + body)
+            answer = received(connection)
+        assert answer == b"" or answer.startswith(b"HTTP/1.1 400 ")
+
+
+@pytest.mark.parametrize(
+    "part", [b"", b"GET /models HT", b"GET /models HTTP/1.1\r\nHost: 127.0.0.1\r\n"]
+)
+def test_a_request_that_is_never_completed_ends(impatient_port, part):
+    before = time.monotonic()
+    with socket.create_connection((server.HOST, impatient_port)) as connection:
+        connection.sendall(part)
+        assert received(connection) == b""
+    assert 0.5 < time.monotonic() - before < 50
+
+
+def test_endless_headers_are_refused(impatient_port):
+    with socket.create_connection((server.HOST, impatient_port)) as connection:
+        with contextlib.suppress(OSError):
+            connection.sendall(b"GET / HTTP/1.1\r\nX: " + b"x" * (8 << 20))
+        assert b"200 OK" not in received(connection)
 
 
 def test_a_drawn_problem_is_one_of_the_task(address, runs):
@@ -135,7 +217,7 @@ def test_a_drawn_problem_is_one_of_the_task(address, runs):
 
 def test_a_run_that_cannot_be_read_is_said_so(runs, tmp_path):
     (tmp_path / "config.json").write_text("{")
-    good, bad = server.Shelf([runs["compr+reg"], str(tmp_path)]).describe()
+    good, bad = server.ModelCache([runs["compr+reg"], str(tmp_path)]).describe()
     assert good["task"] == "copy"
     assert "config.json cannot be read" in bad["error"]
 
@@ -144,10 +226,10 @@ def test_a_training_that_is_killed_is_no_longer_shown_as_one(runs, tmp_path):
     folder = tmp_path / "run"
     shutil.copytree(runs["compr+reg"], folder)
     write_json(folder / STATUS, read_json(folder / STATUS) | {"state": "training"})
-    shelf = server.Shelf([str(folder)])
+    models = server.ModelCache([str(folder)])
     with locked(folder / LOCK):
-        assert shelf.model(str(folder)).is_training
-    assert shelf.model(str(folder)).state == "interrupted after 10 of 10 iterations"
+        assert models.model(str(folder)).is_training
+    assert models.model(str(folder)).state == "interrupted after 10 of 10 iterations"
 
 
 def test_no_problem_is_offered_that_is_too_long_to_be_drawn(runs):
@@ -155,7 +237,7 @@ def test_no_problem_is_offered_that_is_too_long_to_be_drawn(runs):
     training = replace(model.config.training, max_length=300, unseen_length=600)
     run = replace(model.run, config=replace(model.config, training=training))
     said = views.describe(replace(model, run=run))
-    assert (said["first"], said["examples"]) == (250, [4, 250])
+    assert (said["first_length"], said["examples"]) == (250, [4, 250])
 
 
 def test_a_taken_port():
@@ -163,7 +245,7 @@ def test_a_taken_port():
         taken.bind((server.HOST, 0))
         taken.listen()
         port = taken.getsockname()[1]
-        with pytest.raises(SettingError, match=f"port is {port}; accepted: a port that is free"):
+        with pytest.raises(SettingError, match=f"port {port} is taken or not open to you"):
             server.listen(port)
 
 

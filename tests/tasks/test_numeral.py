@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from jaxtyping import Int
 from scipy import stats
 
 from constrained_dnc.errors import SettingError
 from constrained_dnc.tasks import AbstractNumeralTask, get_task
+from constrained_dnc.tasks.contract import check_task
 
 NAMES = ("sort", "copy", "differentiation", "shift")
 EVERY_TASK = pytest.mark.parametrize("name", NAMES)
@@ -26,6 +26,30 @@ def plain_rule(name: str, numerals: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(numerals[(place - length // 2) % length] for place in range(length))
     differences = [abs(numerals[place + 1] - numerals[place]) for place in range(length - 1)]
     return (*differences, 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "result"),
+    {
+        "sort": (1, 2, 2, 3, 5),
+        "copy": (2, 5, 2, 1, 3),
+        "differentiation": (3, 3, 1, 2, 0),
+        "shift": (1, 3, 2, 5, 2),
+    }.items(),
+)
+def test_example_of_the_paper(name: str, result: tuple[int, ...]) -> None:
+    assert get_task(name).solve((2, 5, 2, 1, 3)) == result
+
+
+def test_batch_written_out() -> None:
+    batch = get_task("sort").batch_of([(4, 0, 1)])
+    np.testing.assert_array_equal(
+        batch.inputs[:, 0], [[1, 0], [-1, 0], [-0.5, 0], [0, 1], [0, 0], [0, 0], [0, 0], [0, 0]]
+    )
+    np.testing.assert_array_equal(
+        batch.targets[:, 0], [[0, 0], [0, 0], [0, 0], [0, 0], [-1, 0], [-0.5, 0], [1, 0], [0, 1]]
+    )
+    np.testing.assert_array_equal(batch.mask[:, 0], [0, 0, 0, 0, 1, 1, 1, 1])
 
 
 @EVERY_TASK
@@ -90,16 +114,23 @@ def test_text() -> None:
         )
 
 
-def test_a_task_of_ones_own_needs_only_the_rule() -> None:
+@pytest.mark.parametrize("count", [2, 3, 10, 26])
+def test_an_alphabet_of_any_size(count: int) -> None:
     class Reverse(AbstractNumeralTask):
         name = "reverse"
         summary = "the numerals backwards"
+        num_numerals = count
 
-        def rule(
-            self, numerals: Int[np.ndarray, "batch length"]
-        ) -> Int[np.ndarray, "batch length"]:
+        def rule(self, numerals):
             return numerals[:, ::-1]
 
     task = Reverse()
-    batch = task.sample(0, 4, 6)
+    check_task(task)
+    batch = task.sample(0, 200, 6)
+    assert {*np.ravel(batch.problems).tolist()} == {*range(count)}
+    assert (batch.inputs[:6, :, 0].min(), batch.inputs[:6, :, 0].max()) == (-1, 1)
     assert task.decode(batch.targets, 6) == [problem[::-1] for problem in batch.problems]
+    text = f"0 {count - 1}"
+    assert task.parse(text) == (0, count - 1)
+    with pytest.raises(SettingError, match=f"numerals from 0 to {count - 1}, separated"):
+        task.parse(f"0 {count}")

@@ -15,6 +15,7 @@ from typing import Annotated
 import tyro
 
 from constrained_dnc import published, zoo
+from constrained_dnc.choices import SelectionRule
 from constrained_dnc.cli.parsing import MEMORY_SIZE, parse
 from constrained_dnc.errors import RunError, SettingError
 from constrained_dnc.files import write_atomically
@@ -39,6 +40,8 @@ class _Explore:
     """Write the page of the problem to this self-contained file, and exit."""
     memory_size: Annotated[str | None, MEMORY_SIZE] = None
     """Slots of the memory, by default those of training; or growing, with the input."""
+    selection: SelectionRule | None = None
+    """Rule that selected the parameters; by default the one that `cdnc predict` uses."""
     port: int | None = None
     """Port of the page on this machine; by default 8050 or the next free one."""
     browser: bool = True
@@ -60,9 +63,9 @@ def explore(arguments: list[str]) -> int:
         require_problem(text, names[0], asked.trust_code)
     memory_size: MemorySize | None = None
     if asked.memory_size is not None:
-        from constrained_dnc.explorer.attempts import MOST_DRAWN_SLOTS  # noqa: PLC0415
+        from constrained_dnc.explorer.traces import MAX_DRAWN_SLOTS  # noqa: PLC0415
 
-        memory_size = read_memory_size(asked.memory_size, MOST_DRAWN_SLOTS)
+        memory_size = read_memory_size(asked.memory_size, MAX_DRAWN_SLOTS)
     if asked.html is not None:
         _write(names, text, memory_size, asked, asked.html)
     else:
@@ -101,13 +104,13 @@ def farthest_first() -> list[str]:
 
 def require_problem(text: str, name: str, trust_code: bool) -> None:
     """Refuse a last argument that is neither: it may be a run or a problem that was mistyped."""
-    from constrained_dnc.explorer.attempts import read_problem  # noqa: PLC0415 - slow to import
+    from constrained_dnc.explorer.traces import read_problem  # noqa: PLC0415 - slow to import
 
     task = load_run(name, trust_code=trust_code).task
     try:
         task.parse(text)
     except SettingError as error:
-        accepted = f"a problem of {task.name} ({error.args[2]}), or {ACCEPTED}"
+        accepted = f"a problem of {task.name} ({error.args[-1]}), or {ACCEPTED}"
         raise SettingError("last argument", text, accepted) from error
     read_problem(task, text)
 
@@ -128,19 +131,19 @@ def _write(
     asked: _Explore,
     path: Path,
 ) -> None:
-    from constrained_dnc.explorer import attempt, open_model  # noqa: PLC0415 - slow to import
+    from constrained_dnc.explorer import open_model, trace  # noqa: PLC0415 - slow to import
     from constrained_dnc.explorer.page import one_file  # noqa: PLC0415
 
     if len(names) > 2:
         raise SettingError("run", ", ".join(names), "one or two with --html")
-    models = [open_model(name, trust_code=asked.trust_code) for name in names]
+    models = [open_model(name, asked.selection, trust_code=asked.trust_code) for name in names]
     first = models[0].task
     if any(model.task.name != first.name for model in models):
         raise SettingError("run", ", ".join(names), "two runs of one task")
     if text is None:
-        problem = first.sample(0, 1, models[0].first_length).problems[0]
-        text = first.format_problem(problem)
-    page = one_file([attempt(model, text, memory_size) for model in models])
+        length = models[0].first_length(is_compared=len(models) > 1)
+        text = first.format_problem(first.sample(0, 1, length).problems[0])
+    page = one_file([trace(model, text, memory_size) for model in models])
     write_atomically(path, page.encode())
     print(f"{path}: {path.stat().st_size / 1e6:.1f} MB, opens in any browser")
 
@@ -153,9 +156,11 @@ def _user() -> str:
 
 
 def _second(names: list[str]) -> str | None:
-    """The second of two models, to compare with the first, if both are of one task."""
+    """The model to compare the first with: the second of two, or its pretrained baseline."""
     if len(names) != 2:
-        return None
+        baseline = f"{names[0].partition('/')[0]}/stateful-baseline"
+        is_there = zoo.is_name(names[0]) and names[0] != baseline and baseline in names
+        return baseline if is_there else None
     first, second = (open_run(name).config.task for name in names)
     return names[1] if first == second else None
 
@@ -180,4 +185,5 @@ def _show(
     else:
         here = f"{_user()}@{socket.gethostname()}"
         print(f"from another machine: ssh -N -L {port}:{server.HOST}:{port} {here}", flush=True)
-    asyncio.run(server.serve(server.Shelf(names, asked.trust_code), listening))
+    models = server.ModelCache(names, asked.selection, trust_code=asked.trust_code)
+    asyncio.run(server.serve(models, listening))

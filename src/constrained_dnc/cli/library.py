@@ -19,8 +19,9 @@ from constrained_dnc.approaches import (
 from constrained_dnc.cli.parsing import Nothing, parse
 from constrained_dnc.config import LONGEST_INPUT
 from constrained_dnc.errors import LARGEST_SEED, SettingError, require_integer
+from constrained_dnc.tasks.entries import format_number, label_with_number
 from constrained_dnc.tasks.registry import get_task, task_names
-from constrained_dnc.tasks.task import AbstractTask, Batch, Spelling, with_number
+from constrained_dnc.tasks.task import AbstractTask, Batch, CellLabels
 
 if TYPE_CHECKING:
     from constrained_dnc.model.dnc import DNC
@@ -92,11 +93,11 @@ def draw(task: AbstractTask, batch: Batch) -> str:
     """The first sample of a batch as a table: one row per step."""
     steps = int(batch.num_steps[0])
     inputs, targets, mask = (a[:steps, 0] for a in (batch.inputs, batch.targets, batch.mask))
-    spelled_inputs, spelled_targets = task.spell(batch.problems[0]) or (None, None)
+    input_labels, target_labels = task.cell_labels(batch.problems[0]) or (None, None)
     rows = [["step", *task.input_channels, "|", *task.output_channels]]
     for step in range(steps):
-        asked = _cells(task.input_channels, inputs[step], step, spelled_inputs)
-        wanted = _cells(task.output_channels, targets[step], step, spelled_targets)
+        asked = _cells(task.input_channels, inputs[step], step, input_labels)
+        wanted = _cells(task.output_channels, targets[step], step, target_labels)
         rows.append([str(step + 1), *asked, "|", *(wanted if mask[step] else "·" * len(wanted))])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = [
@@ -110,13 +111,13 @@ def _cells(
     channels: Sequence[str],
     values: Float[np.ndarray, "channels"],
     step: int,
-    spelled: Spelling | None,
+    labels: CellLabels | None,
 ) -> list[str]:
     """What stands in each channel, as a person writes it, with the network's number beside it."""
-    if spelled is None:
-        return [np.format_float_positional(value, precision=2, trim="-") for value in values]
-    written = [spelled.get(channel, {}).get(step, "") for channel in channels]
-    return [with_number(*pair) for pair in zip(written, values.tolist(), strict=True)]
+    if labels is None:
+        return [format_number(value) for value in values.tolist()]
+    written = [labels.get(channel, {}).get(step, "") for channel in channels]
+    return [label_with_number(*pair) for pair in zip(written, values.tolist(), strict=True)]
 
 
 @dataclass(frozen=True)

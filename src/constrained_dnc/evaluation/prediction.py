@@ -11,7 +11,7 @@ from constrained_dnc.evaluation.memories import outputs_of
 from constrained_dnc.evaluation.subject import subject_of
 from constrained_dnc.model.config import MemorySize
 from constrained_dnc.model.dnc import DNC
-from constrained_dnc.tasks.reading import read_problems
+from constrained_dnc.tasks.problems import read_problems
 from constrained_dnc.tasks.task import AbstractTask, Answer, Problem
 from constrained_dnc.training.run import Run
 

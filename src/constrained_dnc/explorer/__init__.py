@@ -1,6 +1,5 @@
-"""See what the memory does: figures of one problem's way through a model, and a local page."""
+"""See what the memory does: figures of a model at work on one problem, and a local page."""
 
-from constrained_dnc.explorer.attempts import Attempt, attempt, state_paths
 from constrained_dnc.explorer.figures import (
     gates_figure,
     link_figure,
@@ -16,11 +15,11 @@ from constrained_dnc.explorer.figures import (
     write_weights_figure,
 )
 from constrained_dnc.explorer.models import Model, open_model
+from constrained_dnc.explorer.traces import Trace, state_paths, trace
 
 __all__ = [
-    "Attempt",
     "Model",
-    "attempt",
+    "Trace",
     "gates_figure",
     "link_figure",
     "memory_figure",
@@ -33,6 +32,7 @@ __all__ = [
     "states_figure",
     "strengths_figure",
     "tape_figure",
+    "trace",
     "usage_figure",
     "write_weights_figure",
 ]

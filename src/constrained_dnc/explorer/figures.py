@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Collection
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import plotly.graph_objects as go
 from jaxtyping import Float
@@ -20,6 +22,7 @@ from constrained_dnc.colours import BLUE, GREEN, PHASE_COLOURS, VERMILION
 from constrained_dnc.errors import SettingError
 from constrained_dnc.explorer import style
 from constrained_dnc.explorer.tape import rows_of
+from constrained_dnc.model.addressing import link_after_write
 from constrained_dnc.model.dnc import Internals
 from constrained_dnc.shapes import AnyArray
 from constrained_dnc.tasks.task import AbstractTask, Batch
@@ -28,6 +31,8 @@ Values = Float[np.ndarray, "..."]
 
 TOUCHED = 0.01
 """A slot that no weight ever reaches by this much is not in play."""
+WEAK = 0.5
+"""Where no weight reaches this, colours are scaled to the largest weight."""
 FEWEST_SLOTS = 8
 DASHES = ("solid", "dash", "dot", "dashdot")
 FAR = 200
@@ -62,11 +67,11 @@ def tape_figure(
     figure = _rows_figure({row.name: row.values for row in rows}, (-1.0, 1.0), room=4)
     figure.update_traces(
         coloraxis="coloraxis", autocolorscale=None, zmin=None, zmax=None,
-        customdata=[row.told for row in rows],
+        customdata=[row.hover for row in rows],
         hovertemplate="step %{x}, %{y}: %{customdata}<extra></extra>",
     )  # fmt: skip
     if len(batch.inputs) <= MOST_WRITTEN_STEPS:
-        figure.update_traces(text=[row.written for row in rows], texttemplate="%{text}")
+        figure.update_traces(text=[row.labels for row in rows], texttemplate="%{text}")
     return figure.update_layout(coloraxis={"cmin": -1, "cmax": 1})
 
 
@@ -194,20 +199,20 @@ def link_figure(
 
 
 def link_at(internals: Internals, step: int, sample: int = 0) -> Float[np.ndarray, "slots slots"]:
-    """The link matrix after one step, built up from the write weights where it was not kept."""
+    """The link matrix after one step, rebuilt from the write weights where it was not kept."""
     memory = internals.memory
     place = _index("step", step, len(memory.write_weights))
     if memory.link.shape[-1]:
         return np.asarray(memory.link[place, sample])
-    writes = np.asarray(memory.write_weights[:, sample])
-    precedence = np.asarray(memory.precedence[:, sample])
-    link = np.zeros((writes.shape[1],) * 2, writes.dtype)
-    for before, write in zip(
-        [np.zeros_like(precedence[0]), *precedence[:place]], writes[: place + 1], strict=True
-    ):
-        link = (1 - write[:, np.newaxis] - write) * link + write[:, np.newaxis] * before
-        np.fill_diagonal(link, 0)
-    return link
+    link = jnp.zeros((memory.usage.shape[-1],) * 2)
+    before = jnp.zeros_like(memory.precedence[0, sample])
+    for step_before in range(place + 1):
+        link = _next_link(link, before, memory.write_weights[step_before, sample])
+        before = memory.precedence[step_before, sample]
+    return np.asarray(link)
+
+
+_next_link = jax.jit(link_after_write)
 
 
 def states_figure(
@@ -350,13 +355,14 @@ def _stacked(count: int, gap: float) -> list[list[float]]:
 def _slots_figure(heads: dict[str, Values], shown: int) -> go.Figure:
     """Weights (time, slots) as one heat map for each head, slot 1 on top."""
     steps = len(next(iter(heads.values())))
+    largest = _largest(*heads.values())
     each = 250 if len(heads) == 1 else 130
     figure = _over_time(steps, style.TOP + style.BOTTOM + each * len(heads), len(heads))
     domains = _stacked(len(heads), gap=0.08)
     for place, (name, weights) in enumerate(heads.items()):
         figure.add_heatmap(
             z=np.ascontiguousarray(weights[:, :shown].T),
-            x0=1, dx=1, y0=1, dy=1, zmin=0, zmax=1,
+            x0=1, dx=1, y0=1, dy=1, zmin=0, zmax=largest,
             autocolorscale=True, showscale=False, name=name, yaxis=_axis("y", place),
             hovertemplate=f"step %{{x}}, slot %{{y}}, {name}: %{{z:.3f}}<extra></extra>",
         )  # fmt: skip
@@ -371,6 +377,12 @@ def _slots_figure(heads: dict[str, Values], shown: int) -> go.Figure:
             }
         )
     return figure
+
+
+def _largest(*weights: Values) -> float:
+    """The upper end of the colours: 1, or the largest of weak weights."""
+    largest = max(float(np.nanmax(each, initial=0)) for each in weights)
+    return largest if 0 < largest < WEAK else 1.0
 
 
 def _rows_figure(rows: dict[str, Values], limits: tuple[float, float], room: int = 0) -> go.Figure:

@@ -8,27 +8,27 @@ from pathlib import Path
 from typing import Any
 
 from constrained_dnc import zoo
-from constrained_dnc.choices import PAPER_RULE
+from constrained_dnc.choices import SelectionRule
 from constrained_dnc.config import Config
-from constrained_dnc.evaluation.scoring import EVALUATION_FILE
 from constrained_dnc.explorer.scores import Curve, pretrained_curves, stored_curves
 from constrained_dnc.files import is_locked
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.tasks.task import AbstractTask
-from constrained_dnc.training.disk import LOCK, SELECTED, STATUS
+from constrained_dnc.training.disk import LOCK, STATUS
 from constrained_dnc.training.run import Run, Selected, Status, load_run
 
-LONGEST_DRAWN = 250
+MAX_DRAWN_LENGTH = 250
 """The longest input whose every step is shown."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Model:
-    """A trained model, and what is known about it."""
+    """A trained model and its metadata."""
 
-    name: str  # as it was asked for
+    name: str  # a run directory or zoo:TASK/APPROACH
     task: AbstractTask
     run: Run
+    rule: SelectionRule  # that selected the parameters
     iteration: int  # of the parameters
     iterations: int  # of training so far
     state: str  # how far the run is, in words
@@ -39,7 +39,7 @@ class Model:
     @cached_property
     def selected(self) -> Selected:
         """The parameters; read when they are needed, as a page may list many models."""
-        return self.run.selected()
+        return self.run.selected(self.rule)
 
     @property
     def dnc(self) -> DNC:
@@ -64,46 +64,46 @@ class Model:
     def training_lengths(self) -> tuple[int, int]:
         return self.config.training.min_length, self.config.training.max_length
 
-    @property
-    def first_length(self) -> int:
-        """Of the problem shown when none is asked for."""
-        return min(self.config.training.max_length, LONGEST_DRAWN)
+    def first_length(self, is_compared: bool = False) -> int:
+        """Of the first problem; longer than in training for two models, which differ there."""
+        longest = self.config.training.max_length
+        return min(2 * longest if is_compared else longest, MAX_DRAWN_LENGTH)
 
 
-def open_model(name: str, *, trust_code: bool = False) -> Model:
-    """A model of the zoo, as zoo:TASK/APPROACH, or the one that a run directory holds now.
+def open_model(
+    name: str, selection: SelectionRule | None = None, *, trust_code: bool = False
+) -> Model:
+    """A pretrained model, zoo:TASK/APPROACH, or the one that a run directory holds now.
 
-    A run whose task or controller is a file of its own is opened with `trust_code` only.
+    Its parameters are those that the rule `selection` selected, by default the run's default rule.
+    A run with user-defined code is opened with `trust_code` only.
     """
     run = load_run(name, trust_code=trust_code)
     status = run.status
-    _, _, about = run.read_selected()
+    rule = run.default_rule if selection is None else selection
+    _, _, metadata = run.read_selected(rule)
+    curves = pretrained_curves(name, rule, run) if run.is_pretrained else stored_curves(run, rule)
     return Model(
         name=name,
         task=run.task,
         run=run,
-        iteration=about["iteration"],
+        rule=rule,
+        iteration=metadata["iteration"],
         iterations=status.iteration,
         state=_in_words(status),
         is_training=status.state == "training",
-        curves=(
-            pretrained_curves(
-                name, run.default_rule, run.config.model.memory_size, status.best_iteration
-            )
-            if run.is_pretrained
-            else stored_curves(run)
-        ),
+        curves=curves,
     )
 
 
-def version_of(name: str) -> Any:
+def cache_key(name: str) -> Any:
     """Something that changes when the parameters, the state or the scores of a model do."""
     if zoo.is_name(name):
         return name
     folder = Path(name)
-    files = [folder / name for name in (SELECTED[PAPER_RULE], STATUS, EVALUATION_FILE)]
+    files = [folder / STATUS, *folder.glob("selected*"), *folder.glob("evaluation*")]
     stamps = [(path.name, path.stat().st_mtime_ns) for path in files if path.exists()]
-    return is_locked(folder / LOCK), *stamps
+    return is_locked(folder / LOCK), *sorted(stamps)
 
 
 def _in_words(status: Status) -> str:

@@ -2,7 +2,7 @@
 // What a person does: choose, type, draw, scrub, play, save, share; and what the page asks its server.
 
 const POLL = 5000; // milliseconds between two looks at a run that is still training
-const MOST_CHARACTERS = 100000; // of a problem: it travels in an address
+const MAX_CHARACTERS = 100000; // of a problem: it travels in an address
 
 function query(view) {
   return new URLSearchParams({model: view.model.name, problem: view.problem, memory: view.memory_size});
@@ -44,7 +44,7 @@ function refuse(error) {
   complain(error);
   rest();
   if (!views.length) return;
-  Object.assign(state, answered, {step: Number($("step").value), slot: Number($("slot").value)});
+  Object.assign(state, shown, {step: Number($("step").value), slot: Number($("slot").value)});
   refill($("problem").value);
   remember();
 }
@@ -55,42 +55,42 @@ function refill(typed) {
 }
 
 async function load() {
-  const mine = ++asking, {model, compare, problem, memory} = state;
+  const mine = ++requests, {model, compare, problem, memory} = state;
   compute();
   try {
-    if (problem.length > MOST_CHARACTERS) throw new Error(`The problem has ${problem.length} characters; accepted: at most ${MOST_CHARACTERS}.`);
-    const found = await Promise.all([model, compare].filter(Boolean).map(name =>
-      ask("attempt", new URLSearchParams({model: name, problem, memory}))));
-    if (mine !== asking) return; // a later question has overtaken this one
-    answered = {model, compare, problem, memory};
-    about.models = about.models.map(each => (found.find(view => view.model.name === each.name) || {model: each}).model);
-    await showViews(found);
-    if (mine === asking) refill(document.activeElement === $("problem") && $("problem").value); // may be typing
+    if (problem.length > MAX_CHARACTERS) throw new Error(`The problem has ${problem.length} characters; at most ${MAX_CHARACTERS} fit into an address.`);
+    const answers = await Promise.all([model, compare].filter(Boolean).map(name =>
+      ask("trace", new URLSearchParams({model: name, problem, memory}))));
+    if (mine !== requests) return; // a later question has overtaken this one
+    shown = {model, compare, problem, memory};
+    content.models = content.models.map(each => (answers.find(view => view.model.name === each.name) || {model: each}).model);
+    await showViews(answers);
+    if (mine === requests) refill(document.activeElement === $("problem") && $("problem").value); // may be typing
   } catch (error) {
-    if (mine === asking) refuse(error);
+    if (mine === requests) refuse(error);
   } finally {
-    if (mine === asking) rest();
+    if (mine === requests) rest();
   }
 }
 
 async function drawProblem(length, seed) {
-  const mine = ++asking;
+  const mine = ++requests;
   compute();
   try {
     const {problem} = await ask("draw", new URLSearchParams({model: state.model, length, seed}));
-    if (mine !== asking) return;
+    if (mine !== requests) return;
     $("problem").value = problem;
     if (state.problem) state.step = 0; // a link may name a step, and no problem
     state.problem = problem;
     await load();
   } catch (error) {
-    if (mine === asking) refuse(error);
+    if (mine === requests) refuse(error);
   }
 }
 
 // --- the form ---
 
-const model = name => about.models.find(each => each.name === name);
+const model = name => content.models.find(each => each.name === name);
 
 function options(models) {
   return models.map(({name, task, approach, error}) => element("option", {
@@ -99,14 +99,14 @@ function options(models) {
 }
 
 function stops() {
-  const {memory_size: trained, most_slots: most} = model(state.model);
+  const {memory_size: trained, max_slots: most} = model(state.model);
   return [0.5, 1, 1.5, 2, 3, 4, 6, 8, 10].map(times => Math.round(times * trained)).filter(size => size >= 1 && size <= most);
 }
 
 function fillForm() {
   const chosen = model(state.model), sizes = stops();
   $("model").value = state.model;
-  const others = about.models.filter(each => each.task === chosen.task && each.name !== state.model);
+  const others = content.models.filter(each => each.task === chosen.task && each.name !== state.model);
   if (!others.some(({name}) => name === state.compare)) state.compare = "";
   $("compare").replaceChildren(element("option", {value: "", textContent: "nothing"}), ...options(others));
   $("compare").value = state.compare;
@@ -118,10 +118,10 @@ function fillForm() {
   $("memory").value = size;
   $("growing").checked = state.memory === "growing";
   $("slots").disabled = $("memory").disabled = $("growing").checked;
-  $("memory").max = chosen.most_slots;
+  $("memory").max = chosen.max_slots;
   $("memory-note").textContent = `slots, trained with ${chosen.memory_size}`;
   $("problem").value = state.problem;
-  $("length").max = chosen.longest;
+  $("length").max = chosen.max_length;
   $("lead").textContent = `${chosen.task}: ${chosen.summary}`;
   fillExamples(chosen);
   news();
@@ -137,20 +137,20 @@ function fillExamples({name, examples}) {
 
 // How far the runs on the screen are by now, and whether they have newer parameters.
 function news() {
-  const told = [];
+  const items = [];
   for (const view of views) {
     const now = model(view.model.name);
     if (!now || now.error) continue;
     Object.assign(view.model, {state: now.state, is_training: now.is_training});
-    tellFrom(view);
+    showOrigin(view);
     const newer = now.iteration !== view.model.iteration;
-    if (now.is_training || newer) told.push(`${now.name}: ${now.state}. `);
-    if (newer) told.push(now.iteration);
+    if (now.is_training || newer) items.push(`${now.name}: ${now.state}. `);
+    if (newer) items.push(now.iteration);
   }
-  const shown = JSON.stringify(told), hadFocus = $("news").contains(document.activeElement);
-  if ($("news").dataset.of === shown) return;
-  $("news").dataset.of = shown;
-  $("news").replaceChildren(...told.flatMap(part => typeof part === "string" ? [part] : [element("button", {
+  const text = JSON.stringify(items), hadFocus = $("news").contains(document.activeElement);
+  if ($("news").dataset.of === text) return;
+  $("news").dataset.of = text;
+  $("news").replaceChildren(...items.flatMap(part => typeof part === "string" ? [part] : [element("button", {
     type: "button", textContent: `Show the parameters of iteration ${part}`, onclick: load,
   }), " "]));
   if (hadFocus) $("news").querySelector("button")?.focus();
@@ -162,16 +162,19 @@ async function choose(name) {
   const sameTask = before && before.task === after.task;
   if (!sameTask) Object.assign(state, {problem: "", memory: "", step: 0, slot: 0});
   fillForm();
-  await show();
+  await showProblem();
 }
 
-// The problem asked for, or one of our own.
-const show = () => state.problem ? load() : drawProblem(model(state.model).first, 0);
+// The problem of the link, or a drawn one: longer than in training for two models, which differ there.
+function showProblem() {
+  const {first_length, first_compared_length} = model(state.model);
+  return state.problem ? load() : drawProblem(state.compare ? first_compared_length : first_length, 0);
+}
 
 async function poll() {
   if (views.some(view => view.model.is_training)) {
-    const found = await ask("models", "").catch(() => about.models);
-    about.models = found.map(each => each.error ? model(each.name) || each : each);
+    const models = await ask("models", "").catch(() => content.models);
+    content.models = models.map(each => each.error ? model(each.name) || each : each);
     news();
   }
   setTimeout(poll, POLL);
@@ -249,8 +252,8 @@ function savePicture(panel, format) {
   const {view} = panel, page = getComputedStyle(document.documentElement), colour = name => page.getPropertyValue(`--${name}`);
   const layout = {...panel.figure.layout, ...panel.legend, template: template(), paper_bgcolor: colour("card")};
   const line = {type: "rect", yref: "paper", y0: 0, y1: 1, x0: state.step - 0.5, x1: state.step + 0.5, line: {color: colour("cursor"), width: 1.5}};
-  if (OVER_TIME.includes(panel.name)) layout.shapes = [...layout.shapes || [], line];
-  if (MATRICES.includes(panel.name)) panel.figure.data[0].z = matrixAt(view, panel.name, state.step);
+  if (panel.over_time) layout.shapes = [...layout.shapes || [], line];
+  if (isMatrix(panel)) panel.figure.data[0].z = matrixAt(view, panel.name, state.step);
   const size = {width: panel.frame.clientWidth, height: layout.height};
   const name = `${view.model.task}-${view.model.approach}-${panel.name}-step-${state.step}`;
   return Plotly.downloadImage(withColourBar({data: panel.figure.data, layout}), {format, scale: 2, filename: name, ...size});
@@ -273,7 +276,7 @@ async function saveData(event, view) {
 function address() {
   clearTimeout(remembering);
   if (!views.length) return; // what was refused is in no link
-  const known = Object.entries({...answered, step: state.step, slot: state.slot}).filter(([, value]) => value);
+  const known = Object.entries({...shown, step: state.step, slot: state.slot, hidden: state.hidden}).filter(([, value]) => value);
   history.replaceState(null, "", `#${new URLSearchParams(known)}`);
 }
 
@@ -310,34 +313,34 @@ async function begin() {
   recall();
   document.body.classList.toggle("whole", !served);
   if (!served) {
-    const [{model: {task, summary, name}, problem}] = about.views;
+    const [{model: {task, summary, name}, problem}] = content.views;
     $("ask").hidden = true;
     $("lead").textContent = `${task}: ${summary}. Problem: ${problem}`;
     Object.assign(state, {model: name, compare: "", problem: "", memory: ""});
-    await showViews(about.views);
+    await showViews(content.views);
     return;
   }
-  const usable = about.models.filter(({error}) => !error);
-  $("model").replaceChildren(...options(about.models));
-  if (!usable.length) return complain(new Error(about.models[0].error));
+  const usable = content.models.filter(({error}) => !error);
+  $("model").replaceChildren(...options(content.models));
+  if (!usable.length) return complain(new Error(content.models[0].error));
   listen();
   setTimeout(poll, POLL);
   const wanted = usable.some(({name}) => name === state.model);
   const unknownModel = wanted ? "" : state.model;
   if (!wanted) Object.assign(state, FRESH, {model: usable[0].name});
   fillForm();
-  await show();
+  await showProblem();
   if (!views.length) await startAfresh();
   if (unknownModel) complain(unknown(unknownModel));
 }
 
 // After a link to what is refused: still something to look at.
 async function startAfresh() {
-  const said = $("error").textContent;
+  const message = $("error").textContent;
   Object.assign(state, {...FRESH, model: state.model});
   fillForm();
-  await show();
-  if (said) complain(new Error(said));
+  await showProblem();
+  if (message) complain(new Error(message));
 }
 
 addEventListener("hashchange", ({newURL}) => {
@@ -345,7 +348,7 @@ addEventListener("hashchange", ({newURL}) => {
   const before = {...state};
   recall(newURL);
   if (!served) {
-    setStep(stepAsked());
+    setStep(requestedStep());
     follow(state.slot);
     return;
   }
@@ -357,6 +360,6 @@ addEventListener("hashchange", ({newURL}) => {
     return;
   }
   fillForm();
-  show();
+  showProblem();
 });
 begin();

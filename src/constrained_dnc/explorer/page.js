@@ -1,37 +1,21 @@
 "use strict";
-// The page of the explorer. Everything for scrubbing is here: the server is asked for an attempt
-// once, then each step is drawn from the numbers that came with it.
+// The page of the explorer. The server computes a trace once; each step is then drawn here, from the
+// numbers that came with it.
 
-const about = JSON.parse(document.getElementById("about").textContent);
-const served = !about.views;
+const content = JSON.parse(document.getElementById("content").textContent);
+const served = !content.views;
 const $ = id => document.getElementById(id);
 const dark = matchMedia("(prefers-color-scheme: dark)");
-const template = () => about.templates[dark.matches ? "dark" : "light"];
-const PANELS = [ // name, title, what it says, column
-  ["tape", "Tape", "what a person writes in the cells, what the network sees as colours; blank: nothing is given (the network sees 0), or the loss does not look", 0],
-  ["write_weights", "Write weights", "where the write head writes; click a slot to follow it", 0],
-  ["read_weights", "Read weights", "where each read head reads", 0],
-  ["usage", "Usage", "how much of a slot is in use", 0],
-  ["gates", "Gates", "write, allocation (0 = by content, 1 = new slot) and free gates", 0],
-  ["read_modes", "Read modes", "backward, forward or by content", 0],
-  ["strengths", "Strengths", "how sharply a head looks up by content", 0],
-  ["slot", "One slot", "written, read and used through time", 1],
-  ["memory", "Memory", "the memory matrix after this step", 1],
-  ["link", "Link", "which slot was written after which", 1],
-  ["states", "Cell state", "its path in the plane of two principal components; thin: random problems as long", 1],
-  ["scores", "Score against length", "", 1],
-];
-const OVER_TIME = ["tape", "write_weights", "read_weights", "usage", "gates", "read_modes", "strengths", "slot"];
-const OVER_SLOTS = ["write_weights", "read_weights", "usage", "memory", "link"];
-const MATRICES = ["memory", "link"];
+const template = () => content.templates[dark.matches ? "dark" : "light"];
+const isMatrix = panel => panel.over_slots && !panel.over_time;
 const NOTICED = 0.1; // a weight below this is not worth a word
 const KEY_STEP = 8; // link matrices kept, one for each so many steps
 
-const FRESH = {model: "", compare: "", problem: "", memory: "", step: 0, slot: 0}; // step 0: where the answer begins
-let state = {...FRESH}; // what is asked for
-let answered = {}; // model, compare, problem and memory of what is shown
+const FRESH = {model: "", compare: "", problem: "", memory: "", step: 0, slot: 0, hidden: ""}; // step 0: where the answer begins
+let state = {...FRESH}; // what is requested; hidden: names of panels
+let shown = {}; // model, compare, problem and memory on the screen
 let views = [];
-let asking = 0;
+let requests = 0;
 
 // --- numbers ---
 
@@ -114,19 +98,19 @@ function story(view, step) {
 function slotStory(view, slot) {
   if (slot > view.all_slots) return `This memory has no slot ${slot}.`;
   if (slot > view.slots) return `Slot ${slot}. Never written, never read: no weight reaches it by ${view.touched}.`;
-  const n = view.slots, told = {written: [], read: []};
+  const n = view.slots, written = [], reads = [];
   for (let t = 0; t < view.steps; t++) {
     const write = view.write_weights.values[t * n + slot - 1];
-    if (write >= NOTICED) told.written.push(`step ${t + 1} (${write.toFixed(2)})`);
+    if (write >= NOTICED) written.push(`step ${t + 1} (${write.toFixed(2)})`);
     for (let head = 0; head < view.heads; head++) {
       const read = view.read_weights.values[(t * view.heads + head) * n + slot - 1];
-      if (read >= NOTICED) told.read.push(`step ${t + 1} by head ${head + 1} (${read.toFixed(2)})`);
+      if (read >= NOTICED) reads.push(`step ${t + 1} by head ${head + 1} (${read.toFixed(2)})`);
     }
   }
   const list = (what, items) => items.length
     ? `${what} at ${items.slice(0, 8).join(", ")}${items.length > 8 ? `, and ${items.length - 8} more` : ""}.`
     : `Never ${what.toLowerCase()}.`;
-  return `Slot ${slot}. ${list("Written", told.written)} ${list("Read", told.read)}`;
+  return `Slot ${slot}. ${list("Written", written)} ${list("Read", reads)}`;
 }
 
 function phase(view, step) { return step <= view.encoding_steps ? "encoding" : "decoding"; }
@@ -150,21 +134,42 @@ function draw(panel) {
   return Plotly.react(panel.plot, panel.figure.data, layout, {displayModeBar: false, responsive: false});
 }
 
-function makePanel(view, [name, title, note, column]) {
+function makePanel(view, spec) {
+  const {name, title, note, column} = spec;
   const plot = element("div", {className: "plot"}), frame = element("div", {className: "frame"}, plot);
   const save = element("span", {className: "save"}, ...["PNG", "SVG"].map(format => element("button", {
     type: "button", textContent: format, ariaLabel: `Save ${title} as ${format}`, onclick: () => savePicture(panel, format.toLowerCase()),
   })));
   const scale = element("span", {className: "scale"}), words = element("span", {className: "soft", textContent: name === "scores" ? view.scores_note : note});
-  const section = element("section", {className: "panel", id: `${name}-${view.place}`}, element("header", {}, element("h3", {textContent: title}), scale, save, words), frame);
-  const panel = {name, title, view, frame, plot, section, words, scale, save, marks: {}};
+  const toggle = element("button", {type: "button", className: "toggle", onclick: () => togglePanel(name)});
+  const section = element("section", {className: "panel", id: `${name}-${view.place}`}, element("header", {}, element("h3", {textContent: title}), scale, save, toggle, words), frame);
+  const panel = {...spec, view, frame, plot, section, words, scale, save, toggle, marks: {}};
   setFigure(panel, view.figures[name]);
+  fold(panel);
   if (name === "slot") section.hidden = true;
   if (!panel.figure) save.remove();
   if (!panel.figure && name !== "states") frame.remove();
   view.columns[column].append(section);
   return panel;
 }
+
+const hiddenPanels = () => state.hidden.split(",").filter(Boolean);
+
+function fold(panel) {
+  const hidden = hiddenPanels().includes(panel.name);
+  panel.section.classList.toggle("folded", hidden);
+  Object.assign(panel.toggle, {textContent: hidden ? "Show" : "Hide", ariaLabel: `${hidden ? "Show" : "Hide"} ${panel.title}`});
+}
+
+function togglePanel(name) {
+  const hidden = hiddenPanels();
+  state.hidden = (hidden.includes(name) ? hidden.filter(each => each !== name) : [...hidden, name]).join();
+  views.flatMap(view => view.panels).filter(panel => panel.name === name).forEach(fold);
+  redraw();
+  remember();
+}
+
+const isVisible = panel => !panel.section.hidden && !panel.section.classList.contains("folded");
 
 function mark(panel, name, kind = "div") {
   if (!panel.marks[name]) {
@@ -206,7 +211,7 @@ function paint(panel, matrix) {
 let settling = 0;
 function settle() {
   for (const panel of views.flatMap(view => view.panels)) {
-    if (MATRICES.includes(panel.name) && panel.matrix) {
+    if (panel.matrix && isVisible(panel)) {
       panel.figure.data[0] = {...panel.figure.data[0], z: panel.matrix};
       draw(panel);
     }
@@ -220,9 +225,9 @@ function domains(figure) {
 
 function placeMarks(panel) {
   const {view, figure, name} = panel;
-  if (!figure || panel.section.hidden) return;
+  if (!figure || !isVisible(panel)) return;
   const area = plotArea(panel), across = area.width / view.steps;
-  if (OVER_TIME.includes(name)) {
+  if (panel.over_time) {
     place(mark(panel, "cursor"), area.left + (state.step - 1) * across, area.top, across, area.height);
     place(mark(panel, "phase"), area.left + view.encoding_steps * across, area.top, null, area.height);
     panel.marks.phase.classList.add("cursor");
@@ -233,7 +238,7 @@ function placeMarks(panel) {
     const left = area.left + area.width * share(x, figure.layout.xaxis.range);
     place(mark(panel, "dot"), left, area.top + area.height * (1 - share(y, figure.layout.yaxis.range)), null, null);
   }
-  if (OVER_SLOTS.includes(name)) {
+  if (panel.over_slots) {
     domains(figure).forEach(([low, high], at) => {
       const band = mark(panel, `band band-${at}`), tall = area.height * (high - low) / view.slots;
       band.hidden = !state.slot || state.slot > view.slots;
@@ -255,7 +260,7 @@ function showEntry({entryButtons}, now) {
 function showStep() {
   for (const view of views) {
     for (const panel of view.panels) {
-      if (MATRICES.includes(panel.name)) {
+      if (isMatrix(panel) && isVisible(panel)) {
         panel.matrix = matrixAt(view, panel.name, state.step);
         paint(panel, panel.matrix);
       }
@@ -270,7 +275,7 @@ function showStep() {
   settling = setTimeout(settle, 160);
 }
 
-function stepAsked() { return state.step || views[0].first_result_step; }
+function requestedStep() { return state.step || views[0].first_result_step; }
 
 function setStep(step) {
   if (!views.length) return;
@@ -291,7 +296,7 @@ function showSlot(view, slot) {
   write.y = every(view.write_weights.values, n, at);
   reads.forEach((trace, head) => { trace.y = every(view.read_weights.values, view.heads * n, head * n + at); });
   usage.y = every(view.usage.values, n, at);
-  draw(panel).then(() => placeMarks(panel));
+  show(panel);
 }
 
 function follow(slot) {
@@ -299,7 +304,7 @@ function follow(slot) {
   const exists = Number.isInteger(slot) && slot >= 0 && slot <= most; // 0: none
   if (exists) state.slot = slot;
   else if (!(state.slot <= most)) state.slot = 0;
-  complain(exists ? null : new Error(`slot is ${slot}; accepted: an integer from 1 to ${most}`));
+  complain(exists ? null : new Error(`There is no slot ${slot}: slots are numbered from 1 to ${most}.`));
   $("slot").value = state.slot || "";
   for (const view of views) {
     showSlot(view, state.slot);
@@ -308,37 +313,41 @@ function follow(slot) {
   remember();
 }
 
-function react(panel) {
-  panel.plot.on("plotly_click", ({points: [point]}) => {
-    if (OVER_TIME.includes(panel.name)) setStep(point.x);
+// Draws a panel, and listens to its clicks from the first time on.
+async function show(panel) {
+  const isNew = !panel.plot.data;
+  await draw(panel);
+  placeMarks(panel);
+  if (isNew) panel.plot.on("plotly_click", ({points: [point]}) => {
+    if (panel.over_time) setStep(point.x);
     if (panel.name === "states" && point.customdata) setStep(point.customdata);
-    if (OVER_SLOTS.includes(panel.name)) follow(point.y);
+    if (panel.over_slots) follow(point.y);
   });
 }
 
-// Two models are compared on one scale.
-function shareRanges(found) {
-  const axes = found.map(({figures}) => figures.strengths.layout.yaxis), maps = found.map(({figures}) => figures.memory.data[0]);
+// Two models are compared on one scale; their cell states cannot be.
+function shareScales(answers) {
+  const axes = answers.map(({figures}) => figures.strengths.layout.yaxis);
   const low = Math.min(...axes.map(({range}) => range[0])), high = Math.max(...axes.map(({range}) => range[1]));
-  const strongest = Math.max(...maps.map(({zmax}) => zmax));
   for (const axis of axes) axis.range = [low, high];
-  for (const map of maps) Object.assign(map, {zmin: -strongest, zmax: strongest});
+  for (const {name} of content.panels.filter(panel => panel.over_slots)) {
+    const maps = answers.flatMap(({figures}) => figures[name].data), largest = Math.max(...maps.map(({zmax}) => zmax));
+    for (const map of maps) Object.assign(map, {zmin: map.zmin < 0 ? -largest : 0, zmax: largest});
+  }
 }
 
-async function showViews(found) {
-  shareRanges(found);
-  views = found.map((view, place) => prepare(view, place));
+async function showViews(answers) {
+  shareScales(answers);
+  views = answers.map((view, place) => prepare(view, place));
   $("views").replaceChildren(...views.map(view => view.section));
   $("views").classList.toggle("two", views.length > 1);
   $("scrub").hidden = false;
   $("step").max = views[0].steps;
   $("slot").max = Math.max(...views.map(view => view.all_slots));
-  setStep(stepAsked());
+  setStep(requestedStep());
   for (const panel of views.flatMap(view => view.panels)) {
-    if (!panel.figure || panel.name === "slot") continue;
-    await draw(panel);
-    react(panel);
-    placeMarks(panel);
+    if (!panel.figure || !isVisible(panel)) continue;
+    await show(panel);
   }
   follow(state.slot);
   views.forEach(showStates);
@@ -349,10 +358,10 @@ function prepare(view, place) {
   Object.assign(view, {place, links: [], columns: [element("div"), element("div")]});
   const panels = element("div", {className: "panels"}, ...view.columns);
   view.from = element("p", {className: "soft"});
-  tellFrom(view);
+  showOrigin(view);
   view.story = element("p", {className: view.heads > 2 ? "story long" : "story"});
   view.section = element("article", {className: "view", ariaLabel: view.model.name}, answerCard(view), panels);
-  view.panels = PANELS.map(panel => makePanel(view, panel));
+  view.panels = content.panels.map(panel => makePanel(view, panel));
   return view;
 }
 
@@ -361,17 +370,17 @@ function memoryWords({memory_size, all_slots, model}) {
   return `${slots} (trained with ${model.memory_size})`;
 }
 
-function tellFrom({from, model}) {
+function showOrigin({from, model}) {
   from.textContent = `${model.name}: parameters of iteration ${model.iteration}, chosen by rule ${model.rule}; ${model.state}.`;
 }
 
 function answerCard(view) {
   const {model} = view, wrong = view.entries.filter(([, , right]) => !right).length;
-  view.entryButtons = view.entries.map(([right, given, isRight], at) => element("button", {
+  view.entryButtons = view.entries.map(([right, answer, isRight], at) => element("button", {
     type: "button", className: isRight ? "right" : "wrong",
-    ariaLabel: `entry ${at + 1}: right ${right}, model ${given}, ${isRight ? "right" : "wrong"}`,
+    ariaLabel: `entry ${at + 1}: right ${right}, model ${answer}, ${isRight ? "right" : "wrong"}`,
     onclick: () => setStep(view.first_result_step + at),
-  }, element("span", {textContent: right}), element("span", {textContent: given})));
+  }, element("span", {textContent: right}), element("span", {textContent: answer})));
   const data = element("a", {textContent: "Save the numbers (npz)", href: "#", onclick: event => saveData(event, view)});
   return element("section", {className: "card answer"},
     element("div", {className: "answer-head"},
@@ -385,25 +394,24 @@ function answerCard(view) {
 
 async function showStates(view) {
   const panel = view.panels.find(({name}) => name === "states");
-  let found = view.states, why = "There is no path: the controller carries no state, or not a finite one.";
-  if (served) found = await ask("states", query(view)).catch(error => { why = `no state is shown: ${error.message}`; });
+  let states = view.states, why = "There is no path: the controller carries no state, or not a finite one.";
+  if (served) states = await ask("states", query(view)).catch(error => { why = `no state is shown: ${error.message}`; });
   if (!views.includes(view)) return;
-  if (!found) {
+  if (!states) {
     panel.words.textContent = why;
     panel.frame.remove();
     return;
   }
-  setFigure(panel, found.figure);
-  panel.words.before(panel.save);
-  view.path = unpack(found.path);
-  await draw(panel);
-  react(panel);
-  placeMarks(panel);
+  if (views.length > 1) panel.words.textContent += " Each model has its own plane and scale: compare shapes, not places.";
+  setFigure(panel, states.figure);
+  panel.toggle.before(panel.save);
+  view.path = unpack(states.path);
+  if (isVisible(panel)) await show(panel);
 }
 
 function redraw() {
   for (const panel of views.flatMap(view => view.panels)) {
-    if (panel.figure && !panel.section.hidden && panel.plot.data) draw(panel).then(() => placeMarks(panel));
+    if (panel.figure && isVisible(panel)) show(panel);
   }
   if (views.length) showStep();
 }

@@ -41,11 +41,11 @@ function colours({data: [first], layout}) {
 }
 
 function showScale(panel) {
-  const found = colours(panel.figure);
-  if (!found) return;
-  const bar = element("i"), stops = found.scale.map(([at, colour]) => `${colour} ${100 * at}%`);
+  const range = colours(panel.figure);
+  if (!range) return;
+  const bar = element("i"), stops = range.scale.map(([at, colour]) => `${colour} ${100 * at}%`);
   bar.style.background = `linear-gradient(to right, ${stops.join(", ")})`;
-  panel.scale.replaceChildren(String(+found.low.toFixed(2)), bar, String(+found.high.toFixed(2)));
+  panel.scale.replaceChildren(String(+range.low.toFixed(2)), bar, String(+range.high.toFixed(2)));
 }
 
 // Figures in a file have nothing beside them: they get a colour bar of their own.

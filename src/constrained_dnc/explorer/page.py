@@ -1,4 +1,4 @@
-"""The page as text: for a server, or whole in one file."""
+"""The page as text: for a server, or self-contained."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from plotly.offline import get_plotlyjs
 
 from constrained_dnc.explorer import style, views
-from constrained_dnc.explorer.attempts import Attempt
+from constrained_dnc.explorer.traces import Trace
 
 
 def compose(models: Sequence[dict[str, Any]]) -> str:
@@ -19,36 +19,34 @@ def compose(models: Sequence[dict[str, Any]]) -> str:
     return _fill({"models": list(models)}, '<script src="plotly.js"></script>')
 
 
-def one_file(attempts: Sequence[Attempt]) -> str:
-    """The page of one problem, or of two models on it, that needs nothing but itself."""
+def one_file(traces: Sequence[Trace]) -> str:
+    """A self-contained page of one problem, with one model or two."""
     shown = [
-        views.view(found)
+        views.view(trace)
         | {
-            "states": views.states(found),
-            "file": base64.b64encode(views.data_file(found, len(found.outputs))).decode(),
+            "states": views.states(trace),
+            "file": base64.b64encode(views.data_file(trace, len(trace.outputs))).decode(),
         }
-        for found in attempts
+        for trace in traces
     ]
-    about = {"models": [each["model"] for each in shown], "views": shown}
+    content = {"models": [each["model"] for each in shown], "views": shown}
     plotly = get_plotlyjs().replace("</script", "<\\/script")
-    return _fill(about, f"<script>{plotly}</script>")
+    return _fill(content, f"<script>{plotly}</script>")
 
 
-def _fill(about: dict[str, Any], plotly: str) -> str:
+def _fill(content: dict[str, Any], plotly: str) -> str:
     folder = resources.files(__package__)
     parts = {
         name: folder.joinpath(f"page.{name}").read_text("utf-8")
         for name in ("css", "js", "legend.js", "controls.js")
     }
-    templates = {
-        "light": style.LIGHT.to_plotly_json(),
-        "dark": style.DARK.to_plotly_json(),
-    }
+    templates = {"light": style.LIGHT.to_plotly_json(), "dark": style.DARK.to_plotly_json()}
+    content |= {"templates": templates, "panels": views.describe_panels()}
     return Template(folder.joinpath("page.html").read_text("utf-8")).substitute(
         style=parts["css"],
         script=parts["js"],
         legend=parts["legend.js"],
         controls=parts["controls.js"],
         plotly=plotly,
-        about=views.dumps(about | {"templates": templates}),
+        content=views.dumps(content),
     )

@@ -1,16 +1,16 @@
-"""What is stored about a model: scores over lengths, and the paper's numbers beside them."""
+"""Stored scores of a model over lengths, and the paper's numbers beside them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import mean
 
 from constrained_dnc import published, zoo
-from constrained_dnc.choices import PAPER_RULE, Memory, SelectionRule, extended
+from constrained_dnc.choices import PAPER_RULE, SelectionRule, extended
 from constrained_dnc.errors import RunError
 from constrained_dnc.evaluation.scoring import EVALUATION_FILE
-from constrained_dnc.model.config import GROWING, MemorySize
+from constrained_dnc.model.config import GROWING
 from constrained_dnc.results import read_results_file
 from constrained_dnc.training.observer import logger
 from constrained_dnc.training.run import Run
@@ -20,11 +20,11 @@ AVERAGED = range(published.AVERAGE_FROM, published.AVERAGE_UP_TO + 1)
 
 @dataclass(frozen=True)
 class Curve:
-    """Score by length of the parameters that a selection rule found, with one memory."""
+    """Score by length of the parameters that a rule selected, with one memory."""
 
     rule: str
     memory: str
-    """How large, in words."""
+    """Its size in words."""
     scores: dict[int, float]
     iteration: int | None = None
     """Of the parameters, where that is stored."""
@@ -45,30 +45,20 @@ class Curve:
         return mean(self.scores[length] for length in AVERAGED)
 
 
-def pretrained_curves(
-    name: str, rule: SelectionRule, trained: int, selected: Mapping[SelectionRule, int | None]
-) -> tuple[Curve, ...]:
-    """What the zoo tells about its model, and about the paper's rule in the same run.
-
-    `selected` are the iterations that the rules chose.
-    """
+def pretrained_curves(name: str, rule: SelectionRule, run: Run) -> tuple[Curve, ...]:
+    """Scores that come with a pretrained model, by its rule and by the paper's."""
     model = zoo.find(name)
-    chosen = {**selected, rule: model.about["iteration"]}
-    memory_sizes: dict[Memory, MemorySize] = {
-        "trained": trained,
-        "extended": extended(trained),
-        "growing": GROWING,
-    }
+    iterations = {**run.status.best_iteration, zoo.RULE: model.about["iteration"]}
     return tuple(
-        Curve(each, in_slots(size), scores, chosen.get(each))
+        Curve(each, memory_in_words(memory), scores, iterations.get(each))
         for each in dict.fromkeys((rule, PAPER_RULE))
-        for memory, size in memory_sizes.items()
+        for memory in model.memories(each)
         if (scores := dict(sorted(model.scores(memory, each).items())))
     )
 
 
-def stored_curves(run: Run) -> tuple[Curve, ...]:
-    """What `cdnc evaluate` stored by the paper's rule, a curve for each memory."""
+def stored_curves(run: Run, rule: SelectionRule) -> tuple[Curve, ...]:
+    """Scores that `cdnc evaluate` stored, by this rule and by the paper's; one curve a memory."""
     path = run.folder / EVALUATION_FILE
     if not path.exists():
         return ()
@@ -77,19 +67,20 @@ def stored_curves(run: Run) -> tuple[Curve, ...]:
     except RunError as error:
         logger.warning("its scores are not shown: %s", error)
         return ()
-    measured = table[(table["selection"] == PAPER_RULE) & (table["batches"] > 0)]
+    is_shown = table["selection"].isin((rule, PAPER_RULE)) & (table["batches"] > 0)
+    table = table[is_shown & (table["run_id"] == run.config.run_id)]
     return tuple(
         Curve(
-            PAPER_RULE,
-            in_slots(str(memory)),
+            str(each),
+            memory_in_words(str(memory)),
             dict(zip(rows["length"].tolist(), rows["score"].tolist(), strict=True)),
             int(rows["iteration"].iloc[0]),
         )
-        for memory, rows in measured.groupby("memory", sort=False)
+        for (each, memory), rows in table.groupby(["selection", "memory"], sort=False)
     )
 
 
-def in_words(curves: Sequence[Curve], iterations: int) -> str:
+def describe_curves(curves: Sequence[Curve], iterations: int) -> str:
     """The maximum lengths of each rule and iteration: a run may have been evaluated twice."""
     of_one: dict[tuple[str, int | None], list[Curve]] = {}
     for curve in curves:
@@ -100,8 +91,8 @@ def in_words(curves: Sequence[Curve], iterations: int) -> str:
     )
 
 
-def paper_in_words(task: str, approach: str) -> str:
-    """The same of the paper; empty for a task or an approach that is not its own."""
+def describe_paper(task: str, approach: str) -> str:
+    """The paper's maximum lengths; empty for a task or an approach that it does not have."""
     key = task, approach
     if key not in published.max_lengths(False):
         return ""
@@ -111,12 +102,12 @@ def paper_in_words(task: str, approach: str) -> str:
     return (
         f"The paper's {approach} (rule {PAPER_RULE}, {published.ITERATIONS} iterations on lengths "
         f"{first} to {last}, medians of {published.TRIALS} trials): maximum length {fixed} with "
-        f"{in_slots(published.SLOTS)} ({_average_in_words(average)}), {larger} with "
-        f"{in_slots(extended(published.SLOTS))}."
+        f"{memory_in_words(published.SLOTS)} ({_average_in_words(average)}), {larger} with "
+        f"{memory_in_words(extended(published.SLOTS))}."
     )
 
 
-def in_slots(size: MemorySize | str) -> str:
+def memory_in_words(size: int | str) -> str:
     """How large a memory is, in words."""
     return f"{GROWING} memory" if size == GROWING else f"{size} slots"
 

@@ -1,38 +1,45 @@
-"""The page on this machine: models are those it was started with, and no file is opened by name."""
+"""The page on this machine: only the models it was started with, no file that a browser names."""
 
 from __future__ import annotations
 
 import asyncio
 import errno
 import socket
-import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from typing import Any
 
 import tornado.httpserver
 import tornado.web
 from plotly.offline import get_plotlyjs
 
+from constrained_dnc.choices import SelectionRule
 from constrained_dnc.errors import RunError, SettingError, one_of
 from constrained_dnc.explorer import views
-from constrained_dnc.explorer.attempts import MOST_DRAWN_SLOTS, Attempt, attempt
-from constrained_dnc.explorer.models import LONGEST_DRAWN, Model, open_model, version_of
+from constrained_dnc.explorer.models import MAX_DRAWN_LENGTH, Model, cache_key, open_model
 from constrained_dnc.explorer.page import compose
+from constrained_dnc.explorer.traces import MAX_DRAWN_SLOTS, Trace, trace
 from constrained_dnc.model.config import MemorySize, read_memory_size
 
 HOST = "127.0.0.1"
 PORT = 8050
 PORTS_TRIED = 20
-"""Ports tried from the first one on when nobody asked for a certain one."""
+"""How many ports are tried, from the first one on, when none is named."""
 POLICY = (
     "default-src 'none'; script-src 'self' 'unsafe-inline'; style-src 'unsafe-inline'; "
     "img-src data: blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'"
 )
 
-LONGEST_ADDRESS = 1 << 20
-"""In bytes; the page sends no problem that could need more."""
+MAX_HEADER_BYTES = 1 << 20
+"""Of a request; no problem that the page sends needs more."""
+MAX_BODY_BYTES = 0
+"""The page sends no bodies."""
+REQUEST_SECONDS = 60
+"""After which a connection without a complete request is closed."""
+TRACES_KEPT = 4
+"""A trace may take 100 MB; its figures, its states and its numbers are asked for one by one."""
 SENTENCES = {
     403: "Only the explorer's own page is answered.",
     404: "There is nothing at this address.",
@@ -41,28 +48,36 @@ SENTENCES = {
 }
 
 
-class Shelf:
-    """The models that the page may show; those of runs are opened again when they change."""
+class ModelCache:
+    """The models that the page may show, opened again when they change; and the latest traces."""
 
-    def __init__(self, names: Sequence[str], trust_code: bool = False):
+    def __init__(
+        self,
+        names: Sequence[str],
+        selection: SelectionRule | None = None,
+        *,
+        trust_code: bool = False,
+    ):
         self.names = tuple(dict.fromkeys(names))
-        self.trust_code = trust_code
-        self._opened: dict[str, tuple[Any, Model]] = {}
-        self._lock = threading.Lock()
+        self.selection, self.trust_code = selection, trust_code
+        self._models: dict[str, tuple[Any, Model]] = {}
+        self._traces = lru_cache(TRACES_KEPT)(trace)
 
     def model(self, name: str) -> Model:
-        """A model of the shelf as it is now."""
+        """A model as it is now."""
         if name not in self.names:
             raise SettingError("model", name, one_of(self.names))
-        version = version_of(name)
-        with self._lock:
-            kept = self._opened.get(name)
-        if kept is not None and kept[0] == version:
-            return kept[1]
-        model = open_model(name, trust_code=self.trust_code)
-        with self._lock:
-            self._opened[name] = version, model
-        return model
+        key = cache_key(name)
+        if name not in self._models or self._models[name][0] != key:
+            model = open_model(name, self.selection, trust_code=self.trust_code)
+            self._models[name] = key, model
+        return self._models[name][1]
+
+    def trace(self, name: str, text: str, memory_size: MemorySize | None) -> Trace:
+        """A model at work on a problem; computed once while it is kept."""
+        model = self.model(name)
+        text = model.task.format_problem(model.task.parse(text))  # one key for all ways to write it
+        return self._traces(model, text, memory_size or model.memory_size)
 
     def describe(self) -> list[dict[str, Any]]:
         """All models in words; one that cannot be opened says why."""
@@ -76,7 +91,7 @@ class Shelf:
 
 
 class Refused(tornado.web.HTTPError):
-    """A question that gets a sentence instead of an answer."""
+    """A request that is refused with one sentence."""
 
     def __init__(self, sentence: str):
         super().__init__(400)
@@ -84,10 +99,10 @@ class Refused(tornado.web.HTTPError):
 
 
 class Handler(tornado.web.RequestHandler):
-    """Answers in a thread, says in one sentence what is wrong, and only to this page."""
+    """Answers this page only, in a thread; says in one sentence what is wrong."""
 
-    def initialize(self, shelf: Shelf, threads: ThreadPoolExecutor) -> None:
-        self.shelf, self.threads = shelf, threads
+    def initialize(self, models: ModelCache, threads: ThreadPoolExecutor) -> None:
+        self.models, self.threads = models, threads
 
     def prepare(self) -> None:
         if self.request.headers.get("Sec-Fetch-Site", "none") not in ("same-origin", "none"):
@@ -99,22 +114,22 @@ class Handler(tornado.web.RequestHandler):
         self.set_header("Referrer-Policy", "no-referrer")
         self.set_header("Cache-Control", "no-store")
 
-    async def found(self, work: Callable[[], Any]) -> Any:
-        """What `work` finds, in a thread."""
+    async def computed(self, work: Callable[[], Any]) -> Any:
+        """The result of `work`, which runs in a thread."""
         try:
             return await asyncio.get_running_loop().run_in_executor(self.threads, work)
         except (SettingError, RunError) as error:
             raise Refused(str(error)) from error
 
     async def reply(self, work: Callable[[], Any]) -> None:
-        """Send what `work` finds as JSON."""
-        found = await self.found(work)
+        """Send the result of `work` as JSON."""
+        result = await self.computed(work)
         self.set_header("Content-Type", "application/json; charset=utf-8")
-        self.finish(views.dumps(found))
+        self.finish(views.dumps(result))
 
-    def write_error(self, status_code: int, **about: Any) -> None:
+    def write_error(self, status_code: int, **context: Any) -> None:
         """Whatever went wrong, the page gets a sentence to show."""
-        _, error, _ = about.get("exc_info", (None, None, None))
+        _, error, _ = context.get("exc_info", (None, None, None))
         default = SENTENCES.get(status_code, f"The request was refused: {self._reason}.")
         sentence = error.sentence if isinstance(error, Refused) else default
         self.set_header("Content-Type", "application/json; charset=utf-8")
@@ -125,19 +140,17 @@ class Handler(tornado.web.RequestHandler):
         if not isinstance(error, tornado.web.HTTPError):
             super().log_exception(kind, error, trace)
 
-    def asked(self) -> Attempt:
-        """The attempt that the address names."""
-        model = self.shelf.model(self.get_query_argument("model", ""))
+    def requested_trace(self) -> Trace:
+        """The trace that the address names."""
         memory = self.get_query_argument("memory", "")
-        size: MemorySize | None = None
-        if memory:
-            size = read_memory_size(memory, MOST_DRAWN_SLOTS)
-        return attempt(model, self.get_query_argument("problem", "", strip=False), size)
+        size: MemorySize | None = read_memory_size(memory, MAX_DRAWN_SLOTS) if memory else None
+        problem = self.get_query_argument("problem", "", strip=False)
+        return self.models.trace(self.get_query_argument("model", ""), problem, size)
 
 
 class Page(Handler):
     async def get(self) -> None:
-        self.finish(compose(await self.found(self.shelf.describe)))
+        self.finish(compose(await self.computed(self.models.describe)))
 
 
 class Plotly(Handler):
@@ -149,7 +162,7 @@ class Plotly(Handler):
 
 class Models(Handler):
     async def get(self) -> None:
-        await self.reply(self.shelf.describe)
+        await self.reply(self.models.describe)
 
 
 class Draw(Handler):
@@ -159,37 +172,36 @@ class Draw(Handler):
         await self.reply(self._draw)
 
     def _draw(self) -> dict[str, str]:
-        task = self.shelf.model(self.get_query_argument("model", "")).task
+        task = self.models.model(self.get_query_argument("model", "")).task
         length = _integer("length", self.get_query_argument("length", ""))
-        if not 1 <= length <= LONGEST_DRAWN:
-            raise SettingError("length", length, f"an integer from 1 to {LONGEST_DRAWN}")
+        if not 1 <= length <= MAX_DRAWN_LENGTH:
+            raise SettingError("length", length, f"an integer from 1 to {MAX_DRAWN_LENGTH}")
         seed = _integer("seed", self.get_query_argument("seed", "0"))
         return {"problem": task.format_problem(task.sample(seed, 1, length).problems[0])}
 
 
-class Attempts(Handler):
+class Traces(Handler):
     async def get(self) -> None:
-        await self.reply(lambda: views.view(self.asked()))
+        await self.reply(lambda: views.view(self.requested_trace()))
 
 
 class States(Handler):
     async def get(self) -> None:
-        await self.reply(lambda: views.states(self.asked()))
+        await self.reply(lambda: views.states(self.requested_trace()))
 
 
 class Data(Handler):
     async def get(self) -> None:
-        file = await self.found(
-            lambda: views.data_file(
-                self.asked(), _integer("step", self.get_query_argument("step", "1"))
-            )
+        step = self.get_query_argument("step", "1")
+        file = await self.computed(
+            lambda: views.data_file(self.requested_trace(), _integer("step", step))
         )
         self.set_header("Content-Type", "application/octet-stream")
         self.set_header("Content-Disposition", "attachment")
         self.finish(file)
 
 
-class Nothing(Handler):
+class NotFound(Handler):
     """Any other address, and any other name of this machine."""
 
     def prepare(self) -> None:
@@ -201,19 +213,19 @@ ROUTES = {
     "/plotly.js": Plotly,
     "/models": Models,
     "/draw": Draw,
-    "/attempt": Attempts,
+    "/trace": Traces,
     "/states": States,
     "/data": Data,
 }
 
 
-def application(shelf: Shelf) -> tornado.web.Application:
+def application(models: ModelCache) -> tornado.web.Application:
     """The page's routes, for requests to this machine by its own name only."""
-    parts = {"shelf": shelf, "threads": ThreadPoolExecutor(2)}
+    parts = {"models": models, "threads": ThreadPoolExecutor(2)}
     app = tornado.web.Application(
         compress_response=True,
         log_function=lambda handler: None,
-        default_handler_class=Nothing,
+        default_handler_class=NotFound,
         default_handler_args=parts,
     )
     app.add_handlers(
@@ -223,7 +235,7 @@ def application(shelf: Shelf) -> tornado.web.Application:
 
 
 def listen(port: int | None) -> socket.socket:
-    """A free port of this machine: the one asked for, or the first free one."""
+    """Listen on a port of this machine, by default the first free one."""
     if port is not None and not 0 <= port <= 65535:
         raise SettingError("port", port, "an integer from 0 (any) to 65535")
     for candidate in [port] if port is not None else range(PORT, PORT + PORTS_TRIED):
@@ -236,15 +248,22 @@ def listen(port: int | None) -> socket.socket:
             listening.setblocking(False)
             return listening
     if port is not None:
-        raise SettingError("port", port, "a port that is free and open to you")
+        raise SettingError(f"port {port} is taken or not open to you")
     raise RunError(
         f"none of the ports {PORT} to {PORT + PORTS_TRIED - 1} is free; name one: --port"
     )
 
 
-async def serve(shelf: Shelf, listening: socket.socket) -> None:
+async def serve(models: ModelCache, listening: socket.socket) -> None:
     """Show the page until the task is cancelled."""
-    server = tornado.httpserver.HTTPServer(application(shelf), max_header_size=LONGEST_ADDRESS)
+    server = tornado.httpserver.HTTPServer(
+        application(models),
+        max_header_size=MAX_HEADER_BYTES,
+        max_buffer_size=2 * MAX_HEADER_BYTES,
+        max_body_size=MAX_BODY_BYTES,
+        idle_connection_timeout=REQUEST_SECONDS,
+        body_timeout=REQUEST_SECONDS,
+    )
     server.add_sockets([listening])
     try:
         await asyncio.Event().wait()

@@ -1,4 +1,4 @@
-"""The tape: what stands in each channel at each step, as numbers and as a person writes it."""
+"""The tape: every channel at every step, as numbers and as symbols."""
 
 from __future__ import annotations
 
@@ -8,44 +8,45 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float
 
-from constrained_dnc.tasks.task import AbstractTask, Batch, Spelling, as_floats, with_number
+from constrained_dnc.tasks.entries import label_with_number
+from constrained_dnc.tasks.task import AbstractTask, Batch, CellLabels, as_floats
 
 
 @dataclass(frozen=True)
 class Row:
-    """One channel through time; NaN where nothing stands."""
+    """One channel through time; NaN where nothing is given."""
 
     name: str
     values: Float[np.ndarray, "time"]
-    written: list[str]
-    """In the cells, as a person writes it."""
-    told: list[str]
-    """The same with the network's number."""
+    labels: list[str]
+    """In the cells."""
+    hover: list[str]
+    """On hovering: the label with the network's number."""
 
 
 def rows_of(
     task: AbstractTask, batch: Batch, outputs: Float[np.ndarray, "time batch outputs"], sample: int
 ) -> list[Row]:
-    """Inputs, targets where the loss looks, outputs."""
+    """Inputs, targets at the steps of the loss, outputs."""
     inputs, targets = batch.inputs[:, sample], batch.targets[:, sample]
-    looked_at = batch.mask[:, sample]
-    given = as_floats(outputs)[:, sample]
-    asked, wanted = task.spell(batch.problems[sample]) or (None, {})
-    read = task.spell_outputs(given, batch.length)
+    scored = batch.mask[:, sample]
+    values = as_floats(outputs)[:, sample]
+    input_labels, target_labels = task.cell_labels(batch.problems[sample]) or (None, {})
+    output_labels = task.output_labels(values, batch.length)
     if task.loss == "cross-entropy":
-        given = 1 / (1 + np.exp(-given))  # the probability that the target is 1
-    everywhere = np.ones(len(inputs), np.bool_)
-    if asked is not None:  # a blank is a 0 to the network, as some numeral may be
+        values = 1 / (1 + np.exp(-values))  # the probability that the target is 1
+    if input_labels is not None:  # a blank is a 0 to the network, as some numeral may be
         blank = [
-            [not _spelled(asked, name, step) for name in task.input_channels]
+            [not _label(input_labels, name, step) for name in task.input_channels]
             for step in range(len(inputs))
         ]
         inputs = np.where(blank, np.nan, inputs)
-    targets = np.where(looked_at[:, np.newaxis], targets, np.nan)
+    targets = np.where(scored[:, np.newaxis], targets, np.nan)
+    everywhere = np.ones_like(scored)
     return [
-        *_rows("in", task.input_channels, inputs, asked or {}, everywhere),
-        *_rows("target", task.output_channels, targets, wanted, looked_at),
-        *_rows("out", task.output_channels, given, read, looked_at),
+        *_rows("in", task.input_channels, inputs, input_labels or {}, everywhere),
+        *_rows("target", task.output_channels, targets, target_labels, scored),
+        *_rows("out", task.output_channels, values, output_labels, scored),
     ]
 
 
@@ -53,30 +54,23 @@ def _rows(
     kind: str,
     channels: Sequence[str],
     values: Float[np.ndarray, "time channels"],
-    spelling: Spelling,
-    written: Bool[np.ndarray, "time"],
+    labels: CellLabels,
+    labelled: Bool[np.ndarray, "time"],
 ) -> list[Row]:
-    """A row for each channel, with writing at the steps in `written`."""
+    """A row for each channel, with labels at the steps in `labelled`."""
     rows = []
     for channel, column in zip(channels, values.T.tolist(), strict=True):
-        texts = [_spelled(spelling, channel, step) for step in range(len(column))]
-        cells = texts if channel in spelling else [_number(value) for value in column]
-        rows.append(
-            Row(
-                f"{kind}: {channel}",
-                np.array(column),
-                [cell if here else "" for cell, here in zip(cells, written, strict=True)],
-                [
-                    with_number(text, value) or f"{value:.2f}"
-                    for text, value in zip(texts, column, strict=True)
-                ],
-            )
-        )
+        texts = [_label(labels, channel, step) for step in range(len(column))]
+        cells = texts if channel in labels else [_number(value) for value in column]
+        cells = [cell if shown else "" for cell, shown in zip(cells, labelled, strict=True)]
+        pairs = zip(texts, column, strict=True)
+        hover = [label_with_number(text, value) or f"{value:.2f}" for text, value in pairs]
+        rows.append(Row(f"{kind}: {channel}", np.array(column), cells, hover))
     return rows
 
 
-def _spelled(spelling: Spelling, channel: str, step: int) -> str:
-    return spelling.get(channel, {}).get(step, "")
+def _label(labels: CellLabels, channel: str, step: int) -> str:
+    return labels.get(channel, {}).get(step, "")
 
 
 def _number(value: float) -> str:

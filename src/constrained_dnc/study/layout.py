@@ -99,6 +99,7 @@ def read_results(study: Path, run_ids: Mapping[str, Any]) -> pd.DataFrame:
 
 # analysis -----------------------------------------------------------------------------------------
 
+
 def analysis_file(study: Path, run_id: str) -> Path:
     """Where the arrays of a run's analyses are."""
     return study / ANALYSIS / f"{run_id}.npz"

@@ -1,11 +1,13 @@
-"""The tasks: what is asked, how it is encoded, decoded and scored."""
+"""What is learnt: how problems are drawn, encoded, decoded and scored."""
 
 from constrained_dnc.tasks.numeral import AbstractNumeralTask
+from constrained_dnc.tasks.problems import AbstractProblemTask
 from constrained_dnc.tasks.registry import get_task, task_names
 from constrained_dnc.tasks.task import AbstractTask, Batch, Key, Scores
 
 __all__ = [
     "AbstractNumeralTask",
+    "AbstractProblemTask",
     "AbstractTask",
     "Batch",
     "Key",

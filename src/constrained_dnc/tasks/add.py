@@ -10,8 +10,9 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from constrained_dnc.errors import SettingError
+from constrained_dnc.tasks.entries import integer_or_none
 from constrained_dnc.tasks.sequence import AbstractSequenceTask
-from constrained_dnc.tasks.task import Problem, format_entries, integer_or_none
+from constrained_dnc.tasks.task import Problem
 
 Bits = Sequence[tuple[int, int]]
 
@@ -82,9 +83,6 @@ class Add(AbstractSequenceTask):
 
     def format_problem(self, problem: Bits) -> str:
         return " + ".join("".join(map(str, bits)) for bits in zip(*problem, strict=True))
-
-    def format_answer(self, answer: Sequence[int | None]) -> str:
-        return format_entries(answer)
 
 
 def _is_pair(value: object) -> bool:

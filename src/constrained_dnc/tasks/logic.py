@@ -10,7 +10,8 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from constrained_dnc.errors import SettingError
-from constrained_dnc.tasks.task import AbstractTask, Batch, Problem, Scores, Spelling
+from constrained_dnc.tasks.problems import AbstractProblemTask
+from constrained_dnc.tasks.task import Batch, CellLabels, Problem, Scores
 
 SYMBOLS = "TF¬∨∧→↔()"
 NOT, IFF, OPEN, CLOSE = map(SYMBOLS.index, "¬↔()")
@@ -39,7 +40,7 @@ SPELLINGS = {symbol: symbol for symbol in SYMBOLS} | {
 }
 
 
-class Logic(AbstractTask):
+class Logic(AbstractProblemTask):
     """The truth value of a propositional formula.
 
     A problem is a string with one character for each token.
@@ -90,14 +91,14 @@ class Logic(AbstractTask):
     def solve(self, problem: str) -> bool:
         return evaluate(problem, problem)
 
-    def spell(self, problem: str) -> tuple[Spelling, Spelling]:
-        inputs: Spelling = {symbol: {} for symbol in SYMBOLS}
+    def cell_labels(self, problem: str) -> tuple[CellLabels, CellLabels]:
+        inputs: CellLabels = {symbol: {} for symbol in SYMBOLS}
         for step, symbol in enumerate(problem):
             inputs[symbol][step] = "1"
         truth = self.format_answer(self.solve(problem))
         return inputs | {"control": {len(problem): "1"}}, {"truth": {len(problem) + 1: truth}}
 
-    def spell_outputs(self, outputs: Float[np.ndarray, "time outputs"], length: int) -> Spelling:
+    def output_labels(self, outputs: Float[np.ndarray, "time outputs"], length: int) -> CellLabels:
         (answer,) = self.read(outputs[:, np.newaxis], length)
         return {"truth": {length + 1: self.format_answer(answer)}}
 

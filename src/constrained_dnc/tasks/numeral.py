@@ -5,17 +5,17 @@ from __future__ import annotations
 import abc
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from constrained_dnc.errors import SettingError
+from constrained_dnc.errors import SettingError, require_integer
+from constrained_dnc.tasks.entries import format_entries, integer_or_none, round_off
 from constrained_dnc.tasks.sequence import AbstractSequenceTask
-from constrained_dnc.tasks.task import Problem, format_entries, integer_or_none, round_off
+from constrained_dnc.tasks.task import Problem, naming_failures
 
-NUM_NUMERALS = 5  # 0 to 4
-ACCEPTED = f"numerals from 0 to {NUM_NUMERALS - 1}"
+NUM_NUMERALS = 5  # 0 to 4, as in the paper
 
 
 class AbstractNumeralTask(AbstractSequenceTask):
@@ -24,18 +24,20 @@ class AbstractNumeralTask(AbstractSequenceTask):
     >>> class Reverse(AbstractNumeralTask):
     ...     name = "reverse"
     ...     summary = "the input backwards"
+    ...     num_numerals = 10
     ...
     ...     def rule(self, numerals):
     ...         return numerals[:, ::-1]
-    >>> Reverse().solve((2, 4, 2, 1, 3))
-    (3, 1, 2, 4, 2)
+    >>> Reverse().solve((2, 9, 2, 1, 3))
+    (3, 1, 2, 9, 2)
     """
 
+    num_numerals: ClassVar[int] = NUM_NUMERALS  # 0 to num_numerals - 1
     input_channels = ("numeral", "control")
     output_channels = ("result", "signal")
     answer_note = (
-        "Outputs are rounded to integers and not limited: an answer may contain "
-        f"-1 or {NUM_NUMERALS}, which are not numerals."
+        "Outputs are rounded to integers and not limited: an answer may contain -1 or other "
+        "numbers that are not numerals."
     )
 
     @abc.abstractmethod
@@ -45,13 +47,14 @@ class AbstractNumeralTask(AbstractSequenceTask):
     def draw(
         self, generator: np.random.Generator, batch_size: int, length: int
     ) -> tuple[tuple[int, ...], ...]:
-        return draw_numerals(generator, batch_size, length)
+        require_integer(f"num_numerals of the task {self.name}", self.num_numerals, 2)
+        return draw_numerals(generator, batch_size, length, self.num_numerals)
 
     def check(self, problem: Problem) -> None:
-        check_numerals("problem", problem)
+        check_numerals("problem", problem, self.num_numerals)
 
     def solve(self, problem: Sequence[int]) -> tuple[int, ...]:
-        return tuple(self.rule(np.array([problem]))[0].tolist())
+        return tuple(self._apply_rule(np.array([problem]))[0].tolist())
 
     def symbols(
         self, problems: tuple[Sequence[int], ...]
@@ -61,15 +64,39 @@ class AbstractNumeralTask(AbstractSequenceTask):
     def results(
         self, symbols: Int[np.ndarray, "batch length columns"]
     ) -> Int[np.ndarray, "batch length results"]:
-        return self.rule(symbols[:, :, 0])[:, :, np.newaxis]
+        results = self._apply_rule(symbols[:, :, 0])
+        for value in (results.min(), results.max()):
+            if not 0 <= value < self.num_numerals:
+                raise SettingError(
+                    f"the rule of the task {self.name} returned {value}, "
+                    f"which is not among the {accepted_numerals(self.num_numerals)}"
+                )
+        return results[:, :, np.newaxis]
+
+    def _apply_rule(
+        self, numerals: Int[np.ndarray, "batch length"]
+    ) -> Int[np.ndarray, "batch length"]:
+        """The results of the rule, if they are as many integers as there are numerals."""
+        name = f"the rule of the task {self.name}"
+        with naming_failures(name):
+            results = self.rule(numerals)
+        wanted = f"an array of integers of shape {numerals.shape}, as its numerals"
+        if not hasattr(results, "__array__"):
+            raise SettingError(f"{name} returned a {type(results).__name__}, not {wanted}")
+        results = np.asarray(results)
+        if results.shape != numerals.shape:
+            raise SettingError(f"{name} returned an array of shape {results.shape}, not {wanted}")
+        if results.dtype.kind not in "iu":
+            raise SettingError(f"{name} returned an array of {results.dtype}, not {wanted}")
+        return results
 
     def scale(self, symbols: Int[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
-        """From 0..4 to [-1, 1]."""
-        return symbols * (2 / (NUM_NUMERALS - 1)) - 1
+        """From 0 ... num_numerals - 1 to [-1, 1]."""
+        return symbols * (2 / (self.num_numerals - 1)) - 1
 
     def unscale(self, values: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
-        """From [-1, 1] to 0..4, rounded; what lies outside is not clamped."""
-        return round_off((values + 1) * ((NUM_NUMERALS - 1) / 2))
+        """From [-1, 1] to 0 ... num_numerals - 1, rounded; what lies outside is not clamped."""
+        return round_off((values + 1) * ((self.num_numerals - 1) / 2))
 
     def answers(
         self, symbols: Float[np.ndarray, "batch length results"]
@@ -77,40 +104,44 @@ class AbstractNumeralTask(AbstractSequenceTask):
         return [tuple(map(integer_or_none, row)) for row in symbols[:, :, 0].tolist()]
 
     def parse(self, text: str) -> tuple[int, ...]:
-        return parse_numerals("problem", text)
+        return parse_numerals("problem", text, self.num_numerals)
 
     def format_problem(self, problem: Sequence[int]) -> str:
         return format_entries(problem)
 
-    def format_answer(self, answer: Sequence[int | None]) -> str:
-        return format_entries(answer)
+
+def accepted_numerals(count: int) -> str:
+    """The numerals of an alphabet, in words."""
+    return f"numerals from 0 to {count - 1}"
 
 
 def draw_numerals(
-    generator: np.random.Generator, batch_size: int, length: int
+    generator: np.random.Generator, batch_size: int, length: int, count: int
 ) -> tuple[tuple[int, ...], ...]:
-    """Uniform numerals."""
-    return tuple(map(tuple, generator.integers(NUM_NUMERALS, size=(batch_size, length)).tolist()))
+    """Uniform numerals below `count`."""
+    return tuple(map(tuple, generator.integers(count, size=(batch_size, length)).tolist()))
 
 
-def check_numerals(setting: str, numerals: Any) -> None:
-    """Refuse anything but a sequence of at least one numeral."""
+def check_numerals(setting: str, numerals: Any, count: int) -> None:
+    """Refuse anything but a sequence of at least one numeral below `count`."""
     is_sequence = isinstance(numerals, Sequence) and not isinstance(numerals, str)
-    if not is_sequence or not numerals or not all(map(_is_numeral, numerals)):
-        raise SettingError(setting, numerals, f"a sequence of {ACCEPTED}")
+    if (
+        not is_sequence
+        or not numerals
+        or not all(type(value) is int and 0 <= value < count for value in numerals)
+    ):
+        raise SettingError(setting, numerals, f"a sequence of {accepted_numerals(count)}")
 
 
-def _is_numeral(value: object) -> bool:
-    return type(value) is int and 0 <= value < NUM_NUMERALS
-
-
-def parse_numerals(setting: str, text: str) -> tuple[int, ...]:
+def parse_numerals(setting: str, text: str, count: int) -> tuple[int, ...]:
     """Numerals from text, separated by spaces or commas.
 
-    >>> parse_numerals("problem", "3 1 4, 1, 0")
+    >>> parse_numerals("problem", "3 1 4, 1, 0", 5)
     (3, 1, 4, 1, 0)
     """
     words = re.split(r"[\s,]+", text.strip())
-    if not all(re.fullmatch(rf"[0-{NUM_NUMERALS - 1}]", word) for word in words):
-        raise SettingError(setting, text, f"{ACCEPTED}, separated by spaces, such as '3 1 4 1 0'")
+    if not all(re.fullmatch("[0-9]{1,9}", word) and int(word) < count for word in words):
+        example = "such as '3 1 4 1 0'" if count >= NUM_NUMERALS else "such as '1 0 1'"
+        accepted = f"{accepted_numerals(count)}, separated by spaces, {example}"
+        raise SettingError(setting, text, accepted)
     return tuple(map(int, words))

@@ -1,8 +1,9 @@
-"""Tasks by name: ours, those of installed packages, and those in a user's own file."""
+"""Tasks by name: built-in ones, those of installed packages, and user-defined files."""
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
+from functools import cache
+from importlib.metadata import EntryPoints, entry_points
 
 from constrained_dnc.errors import SettingError, one_of, require_name
 from constrained_dnc.plugins import ACCEPTED_PATHS, check_class, is_import_path, load_class
@@ -19,13 +20,17 @@ BUILT_IN: dict[str, type[AbstractTask]] = {
     task.name: task for task in (Sort, Copy, Differentiation, Shift, Add, Search, Logic)
 }
 ENTRY_POINTS = "constrained_dnc.tasks"
-NEEDED = ("name", "summary", "input_channels", "output_channels")
+
+
+@cache
+def installed_tasks() -> EntryPoints:
+    """The tasks that installed packages offer; every distribution is scanned for them, once."""
+    return entry_points(group=ENTRY_POINTS)
 
 
 def task_names() -> tuple[str, ...]:
-    """The names of our tasks, then of those that installed packages offer."""
-    installed = {entry.name for entry in entry_points(group=ENTRY_POINTS)}
-    return (*BUILT_IN, *sorted(installed - BUILT_IN.keys()))
+    """The names of the built-in tasks, then of those that installed packages offer."""
+    return (*BUILT_IN, *sorted(installed_tasks().names - BUILT_IN.keys()))
 
 
 def get_task(name: str) -> AbstractTask:
@@ -37,34 +42,32 @@ def get_task(name: str) -> AbstractTask:
     require_task_name(name)
     if name in BUILT_IN:
         return BUILT_IN[name]()
-    installed = entry_points(group=ENTRY_POINTS)
-    if name in installed.names:
-        return _make(name, installed[name].load())
+    if name in installed_tasks().names:
+        return _make(name, installed_tasks()[name].load())
     return _make(name, load_class("task", name, AbstractTask))
 
 
 def require_task_name(name: str) -> None:
-    """Refuse what cannot name a task; a user's own file is not opened for that."""
+    """Refuse what cannot name a task, without opening the file of a user-defined one."""
     is_known = isinstance(name, str) and (name in task_names() or is_import_path(name))
     if not is_known:
         raise SettingError("task", name, f"{one_of(task_names(), name)}, or {ACCEPTED_PATHS}")
 
 
-def _make(name: str, found: object) -> AbstractTask:
-    task = check_class("task", name, found, AbstractTask)
-    missing = [attribute for attribute in NEEDED if not hasattr(task, attribute)]
+def _make(path: str, loaded: object) -> AbstractTask:
+    task = check_class("task", path, loaded, AbstractTask)
+    missing = [attribute for attribute in ("name", "summary") if not hasattr(task, attribute)]
     if missing:
-        raise SettingError("task", name, f"a class that also defines {', '.join(missing)}")
-    require_name(f"name of the task {name}", task.name)
-    if _stands_for_another(task):
-        accepted = f"a name of its own, as {task.name} stands for another task"
-        raise SettingError(f"name of the task {name}", task.name, accepted)
+        raise SettingError("task", path, f"a class that also defines {', '.join(missing)}")
+    require_name(f"name of the task {path}", task.name)
+    if _is_taken(task):
+        raise SettingError(f"the task {path} needs another name: {task.name} is taken")
     return task()
 
 
-def _stands_for_another(task: type[AbstractTask]) -> bool:
-    """Whether the name of a task is that of one of ours or of an installed package's."""
+def _is_taken(task: type[AbstractTask]) -> bool:
+    """Whether a built-in or an installed task has the name of this one."""
     if task.name in BUILT_IN:
         return task is not BUILT_IN[task.name]
-    installed = entry_points(group=ENTRY_POINTS)
+    installed = installed_tasks()
     return task.name in installed.names and task is not installed[task.name].load()

@@ -9,24 +9,21 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from constrained_dnc.errors import SettingError
-from constrained_dnc.tasks.numeral import (
-    ACCEPTED,
-    NUM_NUMERALS,
-    check_numerals,
-    draw_numerals,
-    parse_numerals,
-)
-from constrained_dnc.tasks.task import (
-    AbstractTask,
-    Batch,
-    Problem,
-    Scores,
-    Spelling,
+from constrained_dnc.tasks.entries import (
     format_entries,
     format_rounded,
     integer_or_none,
     round_off,
 )
+from constrained_dnc.tasks.numeral import (
+    NUM_NUMERALS,
+    accepted_numerals,
+    check_numerals,
+    draw_numerals,
+    parse_numerals,
+)
+from constrained_dnc.tasks.problems import AbstractProblemTask
+from constrained_dnc.tasks.task import Batch, CellLabels, Problem, Scores
 
 END_THRESHOLD = 0.8  # a signal above it ends the answer
 
@@ -38,7 +35,7 @@ class SearchProblem(NamedTuple):
     query: int
 
 
-class Search(AbstractTask):
+class Search(AbstractProblemTask):
     """The positions of the queried numeral, ascending.
 
     Answers are indices from 0; the network gives them relative to the last one, from 0 to 1.
@@ -71,7 +68,7 @@ class Search(AbstractTask):
     def draw(
         self, generator: np.random.Generator, batch_size: int, length: int
     ) -> tuple[SearchProblem, ...]:
-        data = draw_numerals(generator, batch_size, length)
+        data = draw_numerals(generator, batch_size, length, NUM_NUMERALS)
         queries = generator.integers(NUM_NUMERALS, size=batch_size).tolist()
         return tuple(map(SearchProblem, data, queries))
 
@@ -79,8 +76,8 @@ class Search(AbstractTask):
         if not isinstance(problem, Sequence) or len(problem) != 2:
             raise SettingError("problem", problem, "a pair of data and query")
         data, query = problem
-        check_numerals("data", data)
-        check_numerals("query", (query,))
+        check_numerals("data", data, NUM_NUMERALS)
+        check_numerals("query", (query,), NUM_NUMERALS)
 
     def encode(self, problems: tuple[SearchProblem, ...]) -> Batch:
         data = np.array([data for data, _ in problems])
@@ -110,7 +107,7 @@ class Search(AbstractTask):
         data, query = problem
         return tuple(index for index, numeral in enumerate(data) if numeral == query)
 
-    def spell(self, problem: SearchProblem) -> tuple[Spelling, Spelling]:
+    def cell_labels(self, problem: SearchProblem) -> tuple[CellLabels, CellLabels]:
         data, query = problem
         positions, first = self.solve(problem), len(data) + 3
         numerals = {step: str(numeral) for step, numeral in enumerate(data)}
@@ -124,7 +121,7 @@ class Search(AbstractTask):
         }
         return inputs, targets
 
-    def spell_outputs(self, outputs: Float[np.ndarray, "time outputs"], length: int) -> Spelling:
+    def output_labels(self, outputs: Float[np.ndarray, "time outputs"], length: int) -> CellLabels:
         indices, _ = _listed(outputs[:, np.newaxis], length)
         columns = {
             "position": indices[:, 0],
@@ -167,10 +164,12 @@ class Search(AbstractTask):
         """Data, a question mark, the query."""
         data, _, query = text.partition("?")
         try:
-            numerals = parse_numerals("data", data)
-            (numeral,) = parse_numerals("query", query)
+            numerals = parse_numerals("data", data, NUM_NUMERALS)
+            (numeral,) = parse_numerals("query", query, NUM_NUMERALS)
         except (SettingError, ValueError):
-            accepted = f"{ACCEPTED}, then ? and one of them, such as '2 1 2 4 ? 2'"
+            accepted = (
+                f"{accepted_numerals(NUM_NUMERALS)}, then ? and one of them, such as '2 1 2 4 ? 2'"
+            )
             raise SettingError("problem", text, accepted) from None
         return SearchProblem(numerals, numeral)
 
@@ -179,7 +178,7 @@ class Search(AbstractTask):
         return f"{format_entries(data)} ? {query}"
 
     def format_answer(self, answer: Sequence[int | None]) -> str:
-        return format_entries(answer) if answer else "none"
+        return super().format_answer(answer) or "none"
 
 
 def _listed(

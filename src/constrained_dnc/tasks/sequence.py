@@ -8,19 +8,12 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Float, Int
 
-from constrained_dnc.tasks.task import (
-    AbstractTask,
-    Answer,
-    Batch,
-    Problem,
-    Scores,
-    Spelling,
-    format_rounded,
-    round_off,
-)
+from constrained_dnc.tasks.entries import format_rounded, round_off
+from constrained_dnc.tasks.problems import AbstractProblemTask
+from constrained_dnc.tasks.task import Answer, Batch, CellLabels, Problem, Scores
 
 
-class AbstractSequenceTask(AbstractTask):
+class AbstractSequenceTask(AbstractProblemTask):
     """Input at steps 1..L, control at L+1, result at L+2..2L+1, end signal at 2L+2.
 
     Control and signal are the last channels. The loss covers the result and the end signal; the
@@ -66,16 +59,16 @@ class AbstractSequenceTask(AbstractTask):
         mask[length + 1 :] = True
         return Batch(inputs, targets, mask, np.full(batch_size, steps), length, problems)
 
-    def spell(self, problem: Problem) -> tuple[Spelling, Spelling]:
+    def cell_labels(self, problem: Problem) -> tuple[CellLabels, CellLabels]:
         symbols = self.symbols((problem,))
-        (given,), (wanted,) = symbols.tolist(), self.results(symbols).tolist()
-        *asked, control = self.input_channels
-        *answered, signal = self.output_channels
-        length, last = len(given), self.num_steps(len(given)) - 1
-        inputs, targets = _columns(asked, given, 0), _columns(answered, wanted, length + 1)
+        (sequence,), (results,) = symbols.tolist(), self.results(symbols).tolist()
+        *data, control = self.input_channels
+        *answers, signal = self.output_channels
+        length, last = len(sequence), self.num_steps(len(sequence)) - 1
+        inputs, targets = _columns(data, sequence, 0), _columns(answers, results, length + 1)
         return inputs | {control: {length: "1"}}, targets | {signal: {last: "1"}}
 
-    def spell_outputs(self, outputs: Float[np.ndarray, "time outputs"], length: int) -> Spelling:
+    def output_labels(self, outputs: Float[np.ndarray, "time outputs"], length: int) -> CellLabels:
         symbols = self._result_symbols(outputs[:, np.newaxis], length)[:, 0]
         columns = [*symbols.T.tolist(), round_off(outputs[length + 1 :, -1]).tolist()]
         return {
@@ -87,9 +80,10 @@ class AbstractSequenceTask(AbstractTask):
         return self.answers(self._result_symbols(outputs, length).swapaxes(0, 1))
 
     def grade(self, batch: Batch, outputs: Float[np.ndarray, "time batch outputs"]) -> Scores:
-        given = self._result_symbols(outputs, batch.length)
-        wanted = self._result_symbols(batch.targets.astype(np.float64), batch.length)
-        correct = given == wanted
+        targets = np.asarray(batch.targets, np.float64)
+        correct = self._result_symbols(outputs, batch.length) == self._result_symbols(
+            targets, batch.length
+        )
         return Scores(correct.mean((0, 2)), correct.all((0, 2)).astype(np.float64))
 
     def _result_symbols(
@@ -99,7 +93,7 @@ class AbstractSequenceTask(AbstractTask):
             return self.unscale(outputs[length + 1 : -1, :, :-1])
 
 
-def _columns(channels: Sequence[str], rows: Sequence[Sequence[int]], first: int) -> Spelling:
+def _columns(channels: Sequence[str], rows: Sequence[Sequence[int]], first: int) -> CellLabels:
     """Rows of symbols by channel, from the step `first` on."""
     return {
         channel: {first + step: str(row[column]) for step, row in enumerate(rows)}

@@ -1,46 +1,52 @@
-"""The interface of all tasks. Public methods check what they are given, then call the hooks.
+"""The interface of all tasks.
 
-A task of your own subclasses `AbstractTask` and fills in the hooks, or, when it turns a sequence
-of numerals into another of the same length, `AbstractNumeralTask`, which needs only the rule.
+A task needs a name, a summary and `sample`; everything else has a default. A task whose problems
+can be typed and solved by hand subclasses `AbstractProblemTask` (problems.py); one that turns
+numerals into as many numerals subclasses `AbstractNumeralTask` (numeral.py), which needs a rule.
 """
 
 from __future__ import annotations
 
 import abc
-from collections.abc import Iterable, Sequence
+import re
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property, wraps
 from numbers import Integral
-from typing import Any, ClassVar, Literal, TypeAlias, final
+from pathlib import Path
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, final
 
 import numpy as np
 from jaxtyping import Bool, Float, Float32, Int
 from numpy.typing import ArrayLike
 
 from constrained_dnc.choices import Loss
-from constrained_dnc.errors import SettingError, require_integer
+from constrained_dnc.errors import SettingError, first_line, require_integer
+from constrained_dnc.tasks.entries import format_number
 
 Key: TypeAlias = int | Sequence[int]
-Problem: TypeAlias = Any  # what is asked, as plain Python values: (3, 1, 4) or "T∧F"
-Answer: TypeAlias = Any  # what is expected, as plain Python values
-Spelling: TypeAlias = dict[str, dict[int, str]]
-"""What a person writes in a channel at a step, counted from 0; blank where nothing stands."""
+Problem: TypeAlias = Any  # plain Python values, such as (3, 1, 4) or "T∧F"
+Answer: TypeAlias = Any  # plain Python values
+CellLabels: TypeAlias = dict[str, dict[int, str]]
+"""By channel and step (from 0), the symbol that the number there stands for."""
 
 
 @dataclass(frozen=True)
 class Batch:
     """Samples of one length, encoded for the network.
 
-    A pytree of its four arrays, so that it goes through `jit` as it is. What JAX makes of a batch
-    has no problems: with them, no compiled program would serve a second batch.
+    A pytree of its four arrays. JAX drops the problems: with them, no compiled program would
+    serve a second batch.
     """
 
-    inputs: Float32[np.ndarray, "time batch inputs"]
-    targets: Float32[np.ndarray, "time batch outputs"]
-    mask: Bool[np.ndarray, "time batch"]  # the steps of the loss
-    num_steps: Int[np.ndarray, "batch"]  # each sample's own number of steps, the rest is padding
+    inputs: Float32[Any, "time batch inputs"]
+    targets: Float32[Any, "time batch outputs"]
+    mask: Bool[Any, "time batch"]  # the steps of the loss
+    num_steps: Int[Any, "batch"]  # the steps of each sample; the rest is padding
     length: int
-    problems: tuple[Problem, ...]
+    problems: tuple[Problem, ...] = ()
 
     def __post_init__(self) -> None:
         _register_batch()
@@ -48,23 +54,11 @@ class Batch:
 
 @cache
 def _register_batch() -> None:
-    """Tell JAX what a batch is made of, with the first one: its import takes a while."""
-    from jax.tree_util import register_pytree_node  # noqa: PLC0415
+    """Make `Batch` a pytree; JAX is imported for the first batch only, as that takes a while."""
+    from jax.tree_util import register_dataclass  # noqa: PLC0415
 
-    register_pytree_node(Batch, _flatten_batch, _unflatten_batch)
-
-
-def _flatten_batch(batch: Batch) -> tuple[tuple[Any, ...], int]:
-    return (batch.inputs, batch.targets, batch.mask, batch.num_steps), batch.length
-
-
-def _unflatten_batch(length: int, arrays: Iterable[Any]) -> Batch:
-    """Whatever JAX puts in place of the arrays; hence not by the constructor."""
-    batch = object.__new__(Batch)
-    names = ("inputs", "targets", "mask", "num_steps", "length", "problems")
-    for name, value in zip(names, (*arrays, length, ()), strict=True):
-        object.__setattr__(batch, name, value)
-    return batch
+    arrays = ["inputs", "targets", "mask", "num_steps"]
+    register_dataclass(Batch, arrays, meta_fields=["length"], drop_fields=["problems"])
 
 
 @dataclass(frozen=True)
@@ -76,16 +70,51 @@ class Scores:
     recall: Float[np.ndarray, "batch"] | None = None  # search only
 
 
+class DrawnSample(NamedTuple):
+    """The problem of a task that has only `sample`: how to draw it again."""
+
+    length: int
+    key: Key
+    number: int = 1  # of the sample in its batch, from 1
+    batch_size: int = 1
+
+
 class AbstractTask(abc.ABC):
-    """A problem given step by step (encoding), then an answer given step by step (decoding)."""
+    """Sequences of inputs, and the targets that a network should output.
+
+    A subclass defines `name`, `summary` and `sample`, which may return just the arrays
+    `inputs, targets, mask`. The methods below `score` may be overridden.
+    """
 
     name: ClassVar[str]
     summary: ClassVar[str]  # one line
-    input_channels: ClassVar[tuple[str, ...]]
-    output_channels: ClassVar[tuple[str, ...]]
     loss: ClassVar[Loss] = "squared error"
+    tolerance: ClassVar[float] = 0.5  # an output is right if it is closer than this to its target
     score_kind: ClassVar[Literal["accuracy", "hit rate"]] = "accuracy"
     answer_note: ClassVar[str] = ""  # a sentence about what may stand in an answer
+
+    def __init_subclass__(cls, **arguments: Any):
+        super().__init_subclass__(**arguments)
+        sample = vars(cls).get("sample")
+        if sample is not None and not getattr(sample, "__isabstractmethod__", False):
+            cls.sample = _checked_sample(sample)  # type: ignore[method-assign]
+
+    @abc.abstractmethod
+    def sample(self, key: Key, batch_size: int, length: int) -> Batch:
+        """A random batch, or its inputs, targets and mask; the same key gives the same batch.
+
+        Inputs and targets have the shape (time, batch, channels), the mask (time, batch): true at
+        the steps that are trained and scored. The number of steps depends on the length only.
+        `numpy.random.default_rng(key)` makes a generator.
+        """
+
+    @property
+    def input_channels(self) -> tuple[str, ...]:
+        return _numbered("input", self._example.inputs.shape[2])
+
+    @property
+    def output_channels(self) -> tuple[str, ...]:
+        return _numbered("output", self._example.targets.shape[2])
 
     @property
     def input_size(self) -> int:
@@ -96,27 +125,20 @@ class AbstractTask(abc.ABC):
         return len(self.output_channels)
 
     @final
-    def sample(self, key: Key, batch_size: int, length: int) -> Batch:
-        """A random batch: the same key gives the same batch."""
-        require_integer("batch_size", batch_size, 1)
-        require_integer("length", length, 1)
-        return self.encode(self.draw(generator_of(key), batch_size, length))
-
-    @final
     def batch_of(self, problems: Sequence[Problem]) -> Batch:
-        """Encode given problems, all of one length."""
+        """Encode problems, all of one length."""
         if not isinstance(problems, Sequence) or isinstance(problems, str) or not problems:
             raise SettingError("problems", problems, "a list of at least one problem")
         for problem in problems:
             self.check(problem)
         lengths = sorted({self.length_of(problem) for problem in problems})
         if len(lengths) > 1:
-            raise SettingError("length of the problems", lengths, "one length for all of a batch")
+            raise SettingError(f"problems of one batch have different lengths: {lengths}")
         return self.encode(tuple(problems))
 
     @final
     def decode(self, outputs: ArrayLike, length: int) -> list[Answer]:
-        """Read the answers off the network's outputs (time, batch, outputs)."""
+        """The answers in the network's outputs (time, batch, outputs)."""
         require_integer("length", length, 1)
         values = as_floats(outputs)
         accepted = (self.num_steps(length), "batch", self.output_size)
@@ -132,65 +154,188 @@ class AbstractTask(abc.ABC):
             raise SettingError("shape of outputs", values.shape, str(batch.targets.shape))
         return self.grade(batch, values)
 
-    # The hooks. Outputs may hold anything, infinities and NaN too: these are never right.
+    # Outputs may hold infinities and NaN in what follows: these are never right.
 
-    @abc.abstractmethod
     def num_steps(self, length: int) -> int:
         """Steps of a batch; depends on the length only, so that compiled code is reused."""
+        return len(self.sample(0, 1, length).inputs)
 
     def encoding_steps(self, length: int) -> int:
-        """Steps of the encoding phase, the end-of-input flag included."""
-        return length + 1
+        """Steps of the encoding phase; by default those before the loss begins, but at least 1."""
+        return max(1, self._first_scored_step(length))
 
     def length_of(self, problem: Problem) -> int:
         """The input length of a problem."""
-        return len(problem)
+        return int(problem.length)
 
-    @abc.abstractmethod
-    def draw(
-        self, generator: np.random.Generator, batch_size: int, length: int
-    ) -> tuple[Problem, ...]:
-        """Random problems of one length."""
-
-    @abc.abstractmethod
     def check(self, problem: Problem) -> None:
         """Refuse what cannot be encoded."""
+        if not isinstance(problem, DrawnSample):
+            raise SettingError("problem", problem, "text such as 'length 8, key 0'")
 
-    @abc.abstractmethod
     def encode(self, problems: tuple[Problem, ...]) -> Batch:
         """The batch of checked problems of one length."""
+        length = problems[0].length
+        drawn = {(key, count): self.sample(key, count, length) for _, key, _, count in problems}
+        places = [(drawn[key, count], number - 1) for _, key, number, count in problems]
+        inputs, targets, mask = (
+            np.stack([getattr(batch, name)[:, index] for batch, index in places], axis=1)
+            for name in ("inputs", "targets", "mask")
+        )
+        num_steps = np.array([batch.num_steps[index] for batch, index in places])
+        return Batch(inputs, targets, mask, num_steps, length, problems)
 
-    @abc.abstractmethod
     def solve(self, problem: Problem) -> Answer:
-        """The rule itself, on plain values."""
+        """The right answer."""
+        batch = self.encode((problem,))
+        return self.read(self.perfect_outputs(batch), batch.length)[0]
 
-    @abc.abstractmethod
     def read(self, outputs: Float[np.ndarray, "time batch outputs"], length: int) -> list[Answer]:
-        """The answers in checked outputs; None stands for an entry that is not finite."""
+        """The answers in checked outputs; by default all outputs from the first scored step on."""
+        values = outputs[self._first_scored_step(length) :]
+        if self.loss == "cross-entropy":
+            values = np.where(np.isfinite(values), values > 0, np.nan)
+        entries = values.swapaxes(0, 1).astype(object)
+        entries[~np.isfinite(values).swapaxes(0, 1)] = None
+        return [tuple(map(tuple, sample)) for sample in entries.tolist()]
 
-    @abc.abstractmethod
     def grade(self, batch: Batch, outputs: Float[np.ndarray, "time batch outputs"]) -> Scores:
-        """The scores of checked outputs."""
+        """The scores of checked outputs; by default the share of right numbers under the mask."""
+        scored = np.asarray(batch.mask)[:, :, np.newaxis]
+        if self.loss == "cross-entropy":
+            right = np.isfinite(outputs) & ((outputs > 0) == (batch.targets > 0.5))
+        else:
+            right = np.abs(outputs - batch.targets) < self.tolerance
+        count = scored.sum((0, 2)) * outputs.shape[2]
+        share = (right & scored).sum((0, 2)) / count
+        return Scores(share, (right | ~scored).all((0, 2)).astype(np.float64))
 
-    @abc.abstractmethod
+    def is_right(self, expected: Any, entry: Any) -> bool:
+        """Whether an entry of an answer is as expected; an entry is by default one step."""
+        pairs = zip(expected, entry, strict=True)
+        return all(y is not None and abs(x - y) < self.tolerance for x, y in pairs)
+
     def parse(self, text: str) -> Problem:
         """A problem from text."""
+        match = re.fullmatch(
+            r"\s*length (\d{1,9}), key (\d+(?: \d+)*)(?:, sample (\d{1,9}) of (\d{1,9}))?\s*",
+            text,
+            re.ASCII,
+        )
+        length, number, count = (int(match[at] or 1) if match else 0 for at in (1, 3, 4))
+        if match is None or not length or not 1 <= number <= count:
+            raise SettingError("problem", text, "text such as 'length 8, key 0'")
+        key = plain_key([int(part) for part in match[2].split()])
+        return DrawnSample(length, key, number, count)
 
-    @abc.abstractmethod
     def format_problem(self, problem: Problem) -> str:
         """The text that `parse` turns into this problem."""
+        length, key, number, count = problem
+        parts = key if isinstance(key, Sequence) else (key,)
+        text = f"length {length}, key {' '.join(map(str, parts))}"
+        return text if count == 1 else f"{text}, sample {number} of {count}"
 
-    @abc.abstractmethod
+    def format_entry(self, entry: Any) -> str:
+        """One entry of an answer as text."""
+        return " ".join(map(format_number, entry))
+
     def format_answer(self, answer: Answer) -> str:
-        """An answer as text, with ? for an entry that is not finite."""
+        """An answer as text, with ? for a number that is not finite."""
+        return " | ".join(map(self.format_entry, answer))
 
-    def spell(self, problem: Problem) -> tuple[Spelling, Spelling] | None:
-        """What a person writes in place of the inputs and of the targets; None: the numbers."""
+    def cell_labels(self, problem: Problem) -> tuple[CellLabels, CellLabels] | None:
+        """The symbols of inputs and targets; None to show the numbers themselves."""
         return None
 
-    def spell_outputs(self, outputs: Float[np.ndarray, "time outputs"], length: int) -> Spelling:
-        """What a person reads in the outputs for one problem."""
+    def output_labels(self, outputs: Float[np.ndarray, "time outputs"], length: int) -> CellLabels:
+        """The symbols that the outputs for one problem stand for."""
         return {}
+
+    def perfect_outputs(self, batch: Batch) -> Float[np.ndarray, "time batch outputs"]:
+        """Outputs that are right everywhere: the targets, as logits where the task has these."""
+        targets = as_floats(batch.targets)
+        return 8 * targets - 4 if self.loss == "cross-entropy" else targets
+
+    @cached_property
+    def _example(self) -> Batch:
+        return self.sample(0, 1, 1)
+
+    def _first_scored_step(self, length: int) -> int:
+        return int(np.argmax(self.sample(0, 1, length).mask[:, 0]))
+
+
+def _checked_sample(sample: Callable[..., Any]) -> Callable[..., Batch]:
+    """`sample` with checked arguments and results, and with its failures said in one sentence."""
+
+    @wraps(sample)
+    def checked(self: AbstractTask, key: Key, batch_size: int, length: int) -> Batch:
+        key = plain_key(key)
+        require_integer("batch_size", batch_size, 1)
+        require_integer("length", length, 1)
+        name = f"sample of the task {getattr(self, 'name', type(self).__name__)}"
+        with naming_failures(name):
+            made = sample(self, key, batch_size, length)
+            if isinstance(made, Batch):
+                return made
+            if not isinstance(made, tuple) or len(made) != 3:
+                kind = f"a tuple of {len(made)}" if isinstance(made, tuple) else type(made).__name__
+                raise SettingError(f"{name} must return inputs, targets, mask, not {kind}")
+            inputs, targets, mask = map(np.asarray, made)
+            _check_shapes(name, batch_size, inputs, targets, mask)
+            mask = mask.astype(np.bool_)
+            num_steps = len(mask) - np.argmax(mask[::-1], axis=0)
+            numbers = range(1, batch_size + 1)
+            problems = [DrawnSample(length, key, number, batch_size) for number in numbers]
+            arrays = inputs.astype(np.float32), targets.astype(np.float32), mask, num_steps
+            return Batch(*arrays, length, tuple(problems))
+
+    return checked
+
+
+def _check_shapes(name: str, batch_size: int, inputs: Any, targets: Any, mask: Any) -> None:
+    wanted = {"inputs": (inputs, 3), "targets": (targets, 3), "mask": (mask, 2)}
+    for array_name, (array, dimensions) in wanted.items():
+        shape = ("time", batch_size, "channels")[:dimensions]
+        if array.ndim != dimensions or array.shape[1] != batch_size or not array.size:
+            accepted = f"({', '.join(map(str, shape))})"
+            raise SettingError(
+                f"{name} returned {array_name} of shape {array.shape}, not {accepted}"
+            )
+        if array.dtype.kind not in "biuf":
+            raise SettingError(f"{name} returned {array_name} of type {array.dtype}, not numbers")
+        if len(array) != len(inputs):
+            raise SettingError(
+                f"{name} returned inputs of {len(inputs)} steps and {array_name} of {len(array)}"
+            )
+    if not mask.any(axis=0).all():
+        empty = int(np.argmin(mask.any(axis=0)))
+        raise SettingError(f"{name} returned a mask without any step for sample {empty + 1}")
+
+
+@contextmanager
+def naming_failures(what: str) -> Iterator[None]:
+    """Turn an exception of user-defined code into one sentence with its file and line."""
+    try:
+        yield
+    except SettingError:
+        raise
+    except Exception as error:
+        ours = (str(Path(__file__).parents[1]), "site-packages")
+        frames = traceback.extract_tb(error.__traceback__)
+        theirs = [frame for frame in frames if not any(part in frame.filename for part in ours)]
+        last = (theirs or frames)[-1]
+        why = f"{last.filename}, line {last.lineno}: {type(error).__name__}: {first_line(error)}"
+        raise SettingError(f"{what} failed ({why})") from error
+
+
+def plain_key(key: Key) -> Key:
+    """A key as plain integers; one integer stands for a list of one."""
+    parts = key if isinstance(key, Sequence) and not isinstance(key, str) else (key,)
+    integers = all(isinstance(part, Integral) and not isinstance(part, bool) for part in parts)
+    if not parts or not integers or min(parts) < 0:
+        raise SettingError("key", key, "an integer of at least 0, or several of them")
+    numbers = tuple(map(int, parts))
+    return numbers[0] if len(numbers) == 1 else numbers
 
 
 def generator_of(key: Key) -> np.random.Generator:
@@ -198,11 +343,9 @@ def generator_of(key: Key) -> np.random.Generator:
 
     The number of parts goes first, as NumPy takes (5,) and (5, 0) for the same seed.
     """
-    parts = key if isinstance(key, Sequence) and not isinstance(key, str) else (key,)
-    integers = all(isinstance(part, Integral) and not isinstance(part, bool) for part in parts)
-    if not parts or not integers or min(parts) < 0:
-        raise SettingError("key", key, "an integer of at least 0, or several of them")
-    return np.random.default_rng((len(parts), *map(int, parts)))
+    key = plain_key(key)
+    parts = key if isinstance(key, Sequence) else (key,)
+    return np.random.default_rng((len(parts), *parts))
 
 
 def as_floats(outputs: ArrayLike) -> Float[np.ndarray, "..."]:
@@ -213,43 +356,5 @@ def as_floats(outputs: ArrayLike) -> Float[np.ndarray, "..."]:
     return values.astype(np.float64)
 
 
-def round_off(values: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
-    """Nearest integer, a half to the even one; NaN where the value is not finite."""
-    return np.where(np.isfinite(values), np.rint(values), np.nan)
-
-
-def integer_or_none(value: float) -> int | None:
-    """A rounded entry as a plain number.
-
-    >>> integer_or_none(3.0), integer_or_none(float("nan"))
-    (3, None)
-    """
-    return int(value) if np.isfinite(value) else None
-
-
-def format_entries(entries: Sequence[int | None]) -> str:
-    """Entries side by side.
-
-    >>> format_entries((1, None, 3))
-    '1 ? 3'
-    """
-    return " ".join("?" if entry is None else str(entry) for entry in entries)
-
-
-def format_rounded(value: float) -> str:
-    """One entry that was rounded.
-
-    >>> format_rounded(3.0), format_rounded(float("nan"))
-    ('3', '?')
-    """
-    return format_entries((integer_or_none(value),))
-
-
-def with_number(text: str, value: float) -> str:
-    """What a person writes, with the network's number in brackets where it is another.
-
-    >>> with_number("3", 0.5), with_number("1", 1.0), with_number("", 0.0)
-    ('3 (0.5)', '1', '')
-    """
-    number = np.format_float_positional(value, precision=2, trim="-")
-    return f"{text} ({number})" if text and text != number else text
+def _numbered(name: str, count: int) -> tuple[str, ...]:
+    return tuple(f"{name} {number}" for number in range(1, count + 1))

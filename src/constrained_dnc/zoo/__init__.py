@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from constrained_dnc.choices import Memory, SelectionRule
+from constrained_dnc.choices import SelectionRule
 from constrained_dnc.errors import RunError, SettingError, did_you_mean
 from constrained_dnc.files import read_json
 from constrained_dnc.published import max_length_of
@@ -49,18 +49,22 @@ class Pretrained:
             raise RunError(f"{path} cannot be read: trials is not a list")
         return about
 
-    def scores(
-        self, memory: Memory = "trained", selection: SelectionRule = RULE
-    ) -> dict[int, float]:
-        """Stored score by length: of the same run, also with parameters by another rule."""
-        stored = self.about["scores"]
-        try:
-            found = stored.get(selection, {}).get(memory, {})
-            return {int(length): float(score) for length, score in found.items()}
-        except (AttributeError, TypeError, ValueError) as error:
-            raise RunError(f"{self.folder / SCORES} cannot be read: {error}") from error
+    def memories(self, selection: SelectionRule = RULE) -> tuple[str, ...]:
+        """The memories it was evaluated with, training's first: slots, or growing."""
+        return tuple(self.about["scores"].get(selection, {}))
 
-    def max_length(self, memory: Memory = "trained", selection: SelectionRule = RULE) -> int | None:
+    def scores(
+        self, memory: str | None = None, selection: SelectionRule = RULE
+    ) -> dict[int, float]:
+        """Stored score by length, by default with the memory of training.
+
+        The parameters of other rules of the same run were evaluated, too.
+        """
+        stored = self.about["scores"].get(selection, {})
+        scores = stored.get(memory or next(iter(stored), ""), {})
+        return {int(length): float(score) for length, score in scores.items()}
+
+    def max_length(self, memory: str | None = None, selection: SelectionRule = RULE) -> int | None:
         """The longest length with a score of at least 95 %, 0 if none; None if not measured."""
         scores = self.scores(memory, selection)
         return max_length_of(scores) if scores else None

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from constrained_dnc.errors import SettingError
-from constrained_dnc.tasks.reading import read_problems
+from constrained_dnc.tasks.problems import read_problems
 from constrained_dnc.tasks.registry import get_task
 
 
@@ -49,11 +49,3 @@ def test_one_or_several(task, given, problems, is_one):
 def test_what_is_no_problem_is_refused_as_it_was_given(task, given, value):
     with pytest.raises(SettingError, match=f"problem is {value}; accepted: "):
         read_problems(get_task(task), given)
-
-
-def test_what_is_nested_too_deep_is_refused():
-    given = (3,)
-    for _ in range(3000):
-        given = (given,)
-    with pytest.raises(SettingError, match="accepted: sequences at most 20 deep"):
-        read_problems(get_task("sort"), given)

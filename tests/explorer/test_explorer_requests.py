@@ -7,7 +7,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 from constrained_dnc.errors import SettingError
-from constrained_dnc.explorer import attempt, open_model
+from constrained_dnc.explorer import open_model, trace
 from explored_page import PROBLEM, SIDEWAYS, link, shown_answer, start_browser, type_problem
 
 
@@ -17,11 +17,11 @@ def test_typing_a_problem_shows_its_answer(browser, address, runs):
     type_problem(browser, PROBLEM)
     browser.wait(f"return views[0].problem === '{PROBLEM}'")
     browser.ready()
-    found = attempt(open_model(runs["compr+reg"]), PROBLEM)
+    found = trace(open_model(runs["compr+reg"]), PROBLEM)
     words = {True: "right", False: "wrong"}
     assert shown_answer(browser) == [
         [
-            f"entry {place}: right {entry.right}, model {entry.given}, {words[entry.is_right]}"
+            f"entry {place}: right {entry.right}, model {entry.answer}, {words[entry.is_right]}"
             for place, entry in enumerate(found.entries, start=1)
         ]
     ]
@@ -37,7 +37,7 @@ def test_wrong_text_keeps_the_last_picture(browser, address, runs):
     type_problem(browser, "3 1 nine")
     sentence = browser.wait("return !$('error').hidden && $('error').textContent")
     with pytest.raises(SettingError) as refused:
-        attempt(open_model(runs["compr+reg"]), "3 1 nine")
+        trace(open_model(runs["compr+reg"]), "3 1 nine")
     assert sentence == str(refused.value)
     assert shown_answer(browser) == before
     assert browser.driver.find_element(By.ID, "problem").get_attribute("value") == "3 1 nine"
@@ -82,7 +82,10 @@ def test_a_refused_memory_gives_way_to_what_is_shown(browser, address, runs):
         ({"problem": "1 2", "memory": "abc"}, "memory_size is 'abc'; accepted: a number of"),
         ({"problem": "1 nine"}, "problem is '1 nine'; accepted: numerals"),
         ({"model": "nobody", "problem": "1 2"}, "This explorer has no model nobody."),
-        ({"problem": "1 2", "slot": "9999"}, "slot is 9999; accepted: an integer from 1 to 4"),
+        (
+            {"problem": "1 2", "slot": "9999"},
+            "There is no slot 9999: slots are numbered from 1 to 4.",
+        ),
     ],
 )
 def test_a_link_to_what_is_refused_says_so_and_shows_something(
@@ -102,8 +105,8 @@ def test_a_link_to_what_is_refused_says_so_and_shows_something(
 def test_a_problem_that_no_address_can_hold(browser, address, runs):
     browser.look(address, model=runs["compr+reg"], problem=PROBLEM, memory="9")
     for count, sentence in (
-        (40_000, "length of the problem is 40000; accepted: at most 250"),
-        (60_000, "The problem has 120000 characters; accepted: at most 100000."),
+        (40_000, "the problem has length 40000; the explorer draws at most 250"),
+        (60_000, "The problem has 120000 characters; at most 100000 fit into an address."),
     ):
         browser.run("$('problem').value = '1 '.repeat(arguments[0])", count)
         browser.driver.find_element(By.CSS_SELECTOR, "#ask .primary").click()
@@ -144,7 +147,7 @@ def test_a_link_opens_the_same_in_another_browser(browser, address, runs, tmp_pa
     other = start_browser(tmp_path)
     try:
         other.open(shared, 390)
-        expected = {**names, "problem": PROBLEM, "memory": "9", "step": 8, "slot": 4}
+        expected = {**names, "problem": PROBLEM, "memory": "9", "step": 8, "slot": 4, "hidden": ""}
         assert other.run("return state") == expected
         assert shown_answer(other) == shown_answer(browser)
         assert other.driver.find_element(By.ID, "problem").get_attribute("value") == PROBLEM

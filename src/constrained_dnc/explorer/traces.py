@@ -1,0 +1,194 @@
+"""One problem through one model: the answer, and everything that happened inside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from constrained_dnc.analysis.state_space import reduce_states
+from constrained_dnc.errors import SettingError
+from constrained_dnc.evaluation.memories import memory_for
+from constrained_dnc.explorer.models import MAX_DRAWN_LENGTH, Model
+from constrained_dnc.model.backend import padded
+from constrained_dnc.model.config import MemorySize, require_memory_size
+from constrained_dnc.model.dnc import DNC, Internals
+from constrained_dnc.tasks.task import AbstractTask, Batch, DrawnSample, Problem
+from constrained_dnc.training.run import backend_for
+
+MAX_DRAWN_SLOTS = 1000
+PER_SLOT = ("usage", "precedence", "write_weights", "read_weights")
+"""Fields of the memory state whose last axis is the slot."""
+COMPANIONS = 32
+"""Random problems whose states are drawn beside those of the problem."""
+MISSING = object()
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One entry of the right answer and of the model's; a dash stands for a missing one."""
+
+    right: str
+    answer: str
+    is_right: bool
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A forward pass of a model on one problem, with its internals."""
+
+    model: Model
+    batch: Batch  # of this problem alone
+    memory_size: MemorySize
+    outputs: Float[np.ndarray, "time 1 outputs"]
+    internals: Internals  # without the link, which follows from the write weights
+
+    @property
+    def text(self) -> str:
+        return self.model.task.format_problem(self.batch.problems[0])
+
+    @property
+    def slots(self) -> int:
+        """Slots at the end; a growing memory starts with fewer."""
+        return int(self.internals.memory.usage.shape[-1])
+
+    @property
+    def encoding_steps(self) -> int:
+        return self.model.task.encoding_steps(self.batch.length)
+
+    @property
+    def score(self) -> float:
+        return float(self.model.task.score(self.batch, self.outputs).score[0])
+
+    @property
+    def entries(self) -> list[Entry]:
+        """The answer entry by entry, where the task's answers have entries."""
+        task, problem = self.model.task, self.batch.problems[0]
+        right = task.solve(problem)
+        answer = task.decode(self.outputs, self.batch.length)[0]
+        if not all(isinstance(each, Sequence) for each in (right, answer)):
+            texts = task.format_answer(right), task.format_answer(answer)
+            return [Entry(*texts, right == answer)]
+        entries = [_entry(task, *pair) for pair in zip_longest(right, answer, fillvalue=MISSING)]
+        if isinstance(problem, DrawnSample):  # an entry for each step, also for those not scored
+            scored = self.batch.mask[self.first_result_step - 1 :, 0]
+            entries = [entry for entry, counts in zip(entries, scored, strict=True) if counts]
+        return entries
+
+    @property
+    def first_result_step(self) -> int:
+        """The step of the first entry."""
+        return int(np.argmax(self.batch.mask[:, 0])) + 1
+
+
+def _entry(task: AbstractTask, right: Any, answer: Any) -> Entry:
+    wanted, actual = (
+        "\u2013" if each is MISSING else task.format_entry(each) for each in (right, answer)
+    )
+    is_right = right is not MISSING and answer is not MISSING and task.is_right(right, answer)
+    return Entry(wanted, actual, is_right)
+
+
+def trace(model: Model, text: str, memory_size: MemorySize | None = None) -> Trace:
+    """Run a model on a problem in the task's text form and keep what happens inside."""
+    problem = read_problem(model.task, text)
+    if memory_size is None:
+        memory_size = model.memory_size
+    else:
+        require_memory_size(memory_size, MAX_DRAWN_SLOTS)
+    batch = model.task.batch_of([problem])
+    outputs, internals = _unroll(_with_memory(model, memory_size), batch.inputs)
+    return Trace(model, batch, memory_size, outputs, _without_unused_room(internals))
+
+
+def _without_unused_room(internals: Internals) -> Internals:
+    """Without the slots that a growing memory had room for and never made."""
+    memory = internals.memory
+    if memory.slots is None:
+        return internals
+    count = int(memory.slots[-1, 0])
+    cut = {
+        "memory": memory.memory[..., :count, :],
+        **{name: getattr(memory, name)[..., :count] for name in PER_SLOT},
+    }
+    grown: Internals = eqx.tree_at(
+        lambda inside: [getattr(inside.memory, name) for name in cut], internals, list(cut.values())
+    )
+    return grown
+
+
+def read_problem(task: AbstractTask, text: str) -> Problem:
+    """A problem that is short enough to be drawn, from the task's text form."""
+    problem = task.parse(text)
+    length = task.length_of(problem)
+    if length > MAX_DRAWN_LENGTH:
+        raise SettingError(
+            f"the problem has length {length}; the explorer draws at most {MAX_DRAWN_LENGTH}"
+        )
+    return problem
+
+
+def _with_memory(model: Model, memory_size: MemorySize) -> DNC:
+    return model.dnc.with_memory_size(memory_for(model.run, memory_size, model.selected))
+
+
+def state_paths(
+    trace: Trace, companions: int = COMPANIONS
+) -> Float[np.ndarray, "time batch dimensions"] | None:
+    """Cell states in the plane: those of the trace first, then of random problems as long.
+
+    None for a controller that carries no state, or when states are not finite.
+    """
+    model, inputs = trace.model, trace.batch.inputs
+    if companions:
+        others = model.task.sample(0, companions, trace.batch.length)
+        inputs = np.concatenate([inputs, others.inputs], axis=1)
+    dnc = _with_memory(model, trace.memory_size)
+    backend = backend_for(model.config, dnc, threads=1)
+    states = np.asarray(backend.forward(dnc, inputs).cell_states)
+    if not states.shape[-1] or not np.isfinite(states).all():
+        return None
+    return reduce_states(states, dimensions=2)[0]
+
+
+def arrays(trace: Trace) -> dict[str, Any]:
+    """Everything that is shown, by name; time is the first axis."""
+    inside = trace.internals
+    parts: dict[str, Any] = {
+        "outputs": trace.outputs,
+        "inputs": trace.batch.inputs,
+        "targets": trace.batch.targets,
+        "cell_state": inside.cell_state,
+        "hidden": inside.hidden,
+        "reads": inside.reads.reshape(
+            *inside.reads.shape[:2], inside.interface.free_gates.shape[-1], -1
+        ),
+    }
+    parts |= {name: getattr(inside.interface, name) for name in vars(inside.interface)}
+    parts |= {name: getattr(inside.memory, name) for name in vars(inside.memory) if name != "link"}
+    return {name: np.asarray(array)[:, 0] for name, array in parts.items() if array is not None}
+
+
+def _unroll(model: DNC, inputs: Any) -> tuple[Any, Internals]:
+    """Outputs and internals; steps are rounded up so that compiled programs are reused."""
+    steps = len(inputs)
+    unrolled: tuple[Any, Internals] = jax.tree.map(
+        lambda leaf: np.asarray(leaf)[:steps], _compiled_unroll(model, padded(inputs))
+    )
+    return unrolled
+
+
+@eqx.filter_jit
+def _compiled_unroll(model: DNC, inputs: Any) -> tuple[Any, Internals]:
+    run = model.unroll(inputs, internals=True)
+    # Links take steps * slots**2 numbers: dropped here, the compiler never stores them.
+    nothing = jnp.zeros((*inputs.shape[:2], 0, 0), inputs.dtype)
+    slim: Internals = eqx.tree_at(lambda inside: inside.memory.link, run.internals, nothing)
+    return run.outputs, slim

@@ -1,0 +1,61 @@
+"""Entries of answers: rounding, and text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Float
+
+
+def round_off(values: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
+    """Nearest integer, a half to the even one; NaN where the value is not finite."""
+    return np.where(np.isfinite(values), np.rint(values), np.nan)
+
+
+def integer_or_none(value: float) -> int | None:
+    """A rounded entry as a plain number.
+
+    >>> integer_or_none(3.0), integer_or_none(float("nan"))
+    (3, None)
+    """
+    return int(value) if np.isfinite(value) else None
+
+
+def format_entries(entries: Sequence[int | None]) -> str:
+    """Entries side by side.
+
+    >>> format_entries((1, None, 3))
+    '1 ? 3'
+    """
+    return " ".join("?" if entry is None else str(entry) for entry in entries)
+
+
+def format_rounded(value: float) -> str:
+    """One rounded entry.
+
+    >>> format_rounded(3.0), format_rounded(float("nan"))
+    ('3', '?')
+    """
+    return format_entries((integer_or_none(value),))
+
+
+def format_number(value: float | None) -> str:
+    """A number with at most two decimals.
+
+    >>> format_number(0.5), format_number(-0.001), format_number(None)
+    ('0.5', '0', '?')
+    """
+    if value is None:
+        return "?"
+    return np.format_float_positional(round(value, 2) + 0.0, precision=2, trim="-")
+
+
+def label_with_number(label: str, value: float) -> str:
+    """A symbol, with the network's number in brackets where it is another.
+
+    >>> label_with_number("3", 0.5), label_with_number("1", 1.0), label_with_number("", 0.0)
+    ('3 (0.5)', '1', '')
+    """
+    number = np.format_float_positional(value, precision=2, trim="-")
+    return f"{label} ({number})" if label and label != number else label

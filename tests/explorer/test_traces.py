@@ -1,0 +1,147 @@
+"""A trace agrees with `unroll` and `predict`."""
+
+import io
+import re
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+from constrained_dnc import SettingError, predict
+from constrained_dnc.explorer import figures, open_model, traces, views
+from constrained_dnc.training.loop import train
+from tiny_runs import tiny_config
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "explorer.md"
+
+
+@pytest.mark.parametrize("memory_size", [None, 9])
+def test_the_internals_are_those_of_unroll(runs, memory_size):
+    model = open_model(runs["compr+reg"])
+    made = traces.trace(model, "3 1 4 1 0", memory_size)
+    expected = model.dnc.unroll(made.batch.inputs, memory_size or 4, internals=True)
+    np.testing.assert_allclose(made.outputs, expected.outputs, rtol=1e-5, atol=1e-6)
+    link = expected.internals.memory.link
+    for mine, theirs in zip(
+        jax.tree.leaves(made.internals), jax.tree.leaves(expected.internals), strict=True
+    ):
+        if theirs.shape != link.shape:
+            np.testing.assert_allclose(mine, theirs, rtol=1e-5, atol=1e-6)
+    for step in (1, 6, 12):  # rebuilt from the write weights
+        rebuilt = figures.link_at(made.internals, step)
+        np.testing.assert_allclose(rebuilt, link[step - 1, 0], atol=1e-6)
+
+
+def test_a_growing_memory(runs):
+    model = open_model(runs["compr+reg"])
+    made = traces.trace(model, "3 1 4 1 0", "growing")
+    given = predict(runs["compr+reg"], "3 1 4 1 0", memory_size="growing")
+    assert [entry.answer for entry in made.entries] == [str(entry) for entry in given]
+    assert made.slots > 4  # more than in training: the problem is longer
+    weights = made.internals.memory.write_weights[:, 0]
+    assert weights.shape[-1] == made.slots
+    whole = model.dnc.unroll(made.batch.inputs, traces._memory(model, "growing"), internals=True)
+    room = whole.internals.memory.write_weights[:, 0]
+    assert room.shape[-1] > made.slots  # of which nothing is shown or saved
+    np.testing.assert_allclose(weights, room[:, : made.slots], rtol=1e-5, atol=1e-6)
+    assert not np.any(room[:, made.slots :])
+    saved = traces.arrays(made)
+    assert saved["memory"].shape[1] == saved["usage"].shape[1] == made.slots
+    assert saved["read_weights"].shape[2] == made.slots
+    assert saved["slots"][-1] == made.slots
+
+
+def test_the_answer_is_that_of_predict(runs):
+    model = open_model(runs["compr+reg"])
+    made = traces.trace(model, "3 1 4")
+    given = predict(runs["compr+reg"], "3 1 4")
+    assert [entry.answer for entry in made.entries] == [str(entry) for entry in given]
+    assert [entry.right for entry in made.entries] == ["3", "1", "4"]
+    assert made.score == np.mean([entry.is_right for entry in made.entries])
+    assert made.first_result_step == 5
+
+
+def test_an_answer_that_is_too_long_or_not_a_number(runs):
+    made = traces.trace(open_model(runs["compr+reg"]), "1 2")
+    task = made.model.task
+    pairs = ((1, 1), (2, None), (traces.MISSING, 0))
+    entries = [traces._entry(task, *pair) for pair in pairs]
+    assert [(entry.right, entry.answer, entry.is_right) for entry in entries] == [
+        ("1", "1", True),
+        ("2", "?", False),
+        ("\u2013", "0", False),
+    ]
+
+
+def test_a_task_that_has_only_sample(tmp_path):
+    path = Path(__file__).parents[2] / "examples" / "repeat_copy.py"
+    train(tiny_config(f"{path}:RepeatCopy", iterations=4), tmp_path / "run")
+    made = traces.trace(open_model(str(tmp_path / "run"), trust_code=True), "length 2, key 1")
+    steps = int(made.batch.mask.sum())
+    assert [entry.right for entry in made.entries][-1] == "0 0 0 0 1"
+    assert len(made.entries) == steps  # what is not scored is no entry
+    right = np.abs(made.outputs - made.batch.targets)[made.batch.mask] < 0.5
+    assert [entry.is_right for entry in made.entries] == right.all(-1).tolist()
+    assert views.view(made)["score"] == pytest.approx(right.mean())
+
+
+@pytest.mark.parametrize("rule", ["unseen", "seen", "score"])
+def test_parameters_of_any_rule(runs, rule):
+    model = open_model(runs["compr+reg"], rule)
+    assert model.rule == model.selected.rule == rule
+    assert views.describe(model)["rule"] == rule
+
+
+def test_states_of_the_problem_and_of_companions(runs):
+    made = traces.trace(open_model(runs["compr+reg"]), "3 1 4")
+    paths = traces.state_paths(made, companions=3)
+    assert paths.shape == (8, 4, 2)
+
+
+def test_arrays_have_every_step(runs):
+    made = traces.trace(open_model(runs["compr+reg"]), "3 1 4")
+    arrays = traces.arrays(made)
+    assert {"memory", "usage", "write_weights", "read_modes", "cell_state"} <= set(arrays)
+    assert {len(array) for array in arrays.values()} == {8}
+
+
+@pytest.mark.parametrize("memory_size", [9, "growing"])
+def test_the_documents_name_every_array_and_its_axes(runs, memory_size):
+    made = traces.trace(open_model(runs["compr+reg"]), "3 1 4", memory_size)
+    with np.load(io.BytesIO(views.data_file(made, 3))) as saved:
+        dimensions = {name: saved[name].ndim for name in saved.files}
+    table = re.findall(r"^\| (`.*?) \| (.*?) \|", DOCUMENT.read_text(), re.M)
+    documented = {
+        name: axes.count(",") + 1 for names, axes in table for name in re.findall(r"`(\w+)`", names)
+    }
+    if memory_size != "growing":
+        assert documented.pop("slots") == 1
+    assert documented == dimensions
+
+
+@pytest.mark.parametrize(
+    ("text", "memory_size", "sentence"),
+    [
+        (
+            "3 1 x",
+            None,
+            "problem is '3 1 x'; accepted: numerals from 0 to 4, separated by spaces, such",
+        ),
+        ("1 " * 251, None, "the problem has length 251; the explorer draws at most 250"),
+        ("1 2", 0, "memory_size is 0; accepted: a number of slots from 1 to 1000, or growing"),
+        ("1 2", 1001, "memory_size is 1001; accepted: a number of slots from 1 to 1000, or"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused(runs, text, memory_size, sentence):
+    with pytest.raises(SettingError) as refused:
+        traces.trace(open_model(runs["compr+reg"]), text, memory_size)
+    assert sentence in str(refused.value)
+
+
+def test_stored_scores(runs):
+    scored, unscored = (open_model(runs[name]) for name in ("compr+reg", "stateless-baseline"))
+    assert list(scored.scores) == ["4 slots, rule unseen"]
+    assert list(scored.scores["4 slots, rule unseen"]) == [1, 2, 3, 4]
+    assert unscored.scores == {}
+    assert scored.state == "finished after 10 of 10 iterations"
