@@ -18,7 +18,9 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "explorer.md"
 def test_the_internals_are_those_of_unroll(runs, memory_size):
     model = open_model(runs["compr+reg"])
     found = attempts.attempt(model, "3 1 4 1 0", memory_size)
-    expected = model.dnc.unroll(found.batch.inputs, memory_size or 4, internals=True)
+    expected = model.dnc.with_memory_size(memory_size or 4).unroll(
+        found.batch.inputs, internals=True
+    )
     np.testing.assert_allclose(found.outputs, expected.outputs, rtol=1e-5, atol=1e-6)
     link = expected.internals.memory.link
     for mine, theirs in zip(
@@ -39,7 +41,7 @@ def test_a_growing_memory(runs):
     assert found.slots > 4  # more than in training: the problem is longer
     weights = found.internals.memory.write_weights[:, 0]
     assert weights.shape[-1] == found.slots
-    whole = model.dnc.unroll(found.batch.inputs, attempts._memory(model, "growing"), internals=True)
+    whole = attempts._with_memory(model, "growing").unroll(found.batch.inputs, internals=True)
     room = whole.internals.memory.write_weights[:, 0]
     assert room.shape[-1] > found.slots  # of which nothing is shown or saved
     np.testing.assert_allclose(weights, room[:, : found.slots], rtol=1e-5, atol=1e-6)

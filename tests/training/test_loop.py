@@ -98,7 +98,7 @@ def test_the_score_is_that_of_the_batch_of_the_loss(finished, tmp_path):
     assert line["iteration"] == 40
     batch = draw(run.task, CONFIG, 40).unseen
     tensors, _ = newest_checkpoint(run.folder)
-    outputs = load_model(CONFIG, tensors, "parameters").unroll(batch.inputs, 4).outputs
+    outputs = load_model(CONFIG, tensors, "parameters").unroll(batch.inputs).outputs
     assert line["unseen_score"] == pytest.approx(run.task.score(batch, outputs).score.mean())
 
 
