@@ -122,7 +122,7 @@ def test_many_lengths_are_few_compilations(run, monkeypatch):
 
     monkeypatch.setattr(backend, "_pure_forward", spy)
     monkeypatch.setattr(
-        lengths, "evaluation_backend", lambda run, *_: PureBackend("squared error", None, 4)
+        lengths, "evaluation_backend", lambda run, *_: PureBackend("squared error")
     )
     pure = evaluate(run, lengths=range(3, 8), batches=1)
     assert {shape[0] for shape in shapes} == {8, 12, 16}
@@ -133,7 +133,7 @@ def test_many_lengths_are_few_compilations(run, monkeypatch):
 
 def test_rounding_up_the_steps_changes_nothing(run):
     model = run.model
-    pure = PureBackend("squared error", None, 4)
+    pure = PureBackend("squared error")
     inputs = np.random.default_rng(0).normal(size=(7, 3, 2)).astype(np.float32)
     padded = pure.forward(model, inputs)
     plain = model.unroll(inputs)
