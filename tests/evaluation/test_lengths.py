@@ -116,14 +116,12 @@ def test_many_lengths_are_few_compilations(run, monkeypatch):
     shapes = set()
     compiled = backend._pure_forward
 
-    def spy(model, inputs, memory_size):
+    def spy(model, inputs):
         shapes.add(inputs.shape)
-        return compiled(model, inputs, memory_size)
+        return compiled(model, inputs)
 
     monkeypatch.setattr(backend, "_pure_forward", spy)
-    monkeypatch.setattr(
-        lengths, "evaluation_backend", lambda run, *_: PureBackend("squared error")
-    )
+    monkeypatch.setattr(lengths, "evaluation_backend", lambda run, *_: PureBackend("squared error"))
     pure = evaluate(run, lengths=range(3, 8), batches=1)
     assert {shape[0] for shape in shapes} == {8, 12, 16}
     monkeypatch.undo()
