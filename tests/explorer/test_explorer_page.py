@@ -25,7 +25,7 @@ def test_the_numbers_shown_are_those_of_unroll(browser, address, runs):
     browser.look(address, model=runs["compr+reg"], problem=PROBLEM, memory="9", step=7)
     model = open_model(runs["compr+reg"])
     batch = model.task.batch_of([model.task.parse(PROBLEM)])
-    unrolled = model.dnc.unroll(batch.inputs, 9, internals=True)
+    unrolled = model.dnc.with_memory_size(9).unroll(batch.inputs, internals=True)
     memory, interface = unrolled.internals.memory, unrolled.internals.interface
     slots = browser.run("return views[0].slots")
     close = {"rtol": 1e-5, "atol": 1e-6}

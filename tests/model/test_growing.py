@@ -153,7 +153,7 @@ def test_float64_and_vmap():
         unroll = jax.vmap(
             lambda part: model.with_memory_size(Growing(5, 4.0)).unroll(part).outputs, 1, 1
         )
-        whole = model.unroll(inputs.reshape(12, 4, 2), Growing(5, 4.0)).outputs
+        whole = model.with_memory_size(Growing(5, 4.0)).unroll(inputs.reshape(12, 4, 2)).outputs
         np.testing.assert_allclose(unroll(inputs).reshape(whole.shape), whole, atol=1e-12)
 
 
@@ -225,7 +225,8 @@ def test_in_the_kernel_a_sample_does_not_see_the_growth_of_others():
     assert np.sum(together.slots[-1] > 5) == 1
     plain = kernel.forward(model, inputs)
     for k in range(4):
-        alone = kernel.forward(model, inputs[:, [k]], Growing(5, float(free_capacity)))
+        growing = model.with_memory_size(Growing(5, float(free_capacity)))
+        alone = kernel.forward(growing, inputs[:, [k]])
         np.testing.assert_array_equal(together.outputs[:, [k]], alone.outputs)
         grew = together.slots[-1, k] > 5
         assert np.array_equal(together.outputs[:, k], plain.outputs[:, k]) != grew

@@ -68,7 +68,7 @@ def slopes_by_gradient():
 
         def loss(bias):
             changed = eqx.tree_at(lambda m: m.interface_bias, model, bias)
-            return jnp.sum(changed.unroll(inputs, SMALL.memory_size).outputs ** 2)
+            return jnp.sum(changed.unroll(inputs).outputs ** 2)
 
         gradient = np.asarray(jax.jit(jax.grad(loss))(model.interface_bias))
     return np.array([gradient @ direction for direction in directions.values()])
@@ -79,7 +79,7 @@ def slopes_by_difference():
     """The same from central differences, with the usage's write weights held, as by its rule."""
     with jax.enable_x64(True):
         model, inputs, directions = memory_model()
-        inside = model.unroll(inputs, SMALL.memory_size, internals=True).internals
+        inside = model.unroll(inputs, internals=True).internals
 
         @jax.jit
         def loss(bias):
