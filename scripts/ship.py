@@ -17,8 +17,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from constrained_dnc.analysis.embeddings import embed_all
 from constrained_dnc.choices import PAPER_RULE
 from constrained_dnc.evaluation.memories import free_capacity_of
@@ -29,7 +27,6 @@ from constrained_dnc.study import Study, read_study
 from constrained_dnc.study.layout import (
     ANALYSIS,
     EMBEDDINGS,
-    FAILURES,
     RESULTS,
     read_request,
     run_folder,
@@ -41,7 +38,7 @@ from constrained_dnc.zoo import RULE, SCORES
 
 FURTHER = 1.2
 """Parameters of another rule than the zoo's come along if they reach that many times as far."""
-DATA = (f"{RESULTS}/*.parquet", f"{ANALYSIS}/*.npz", f"{EMBEDDINGS}/*.npy", FAILURES)
+DATA = (f"{RESULTS}/*.parquet", f"{ANALYSIS}/*.npz", f"{EMBEDDINGS}/*.npy")
 
 
 def ship_results(study: Path, target: Path) -> None:
@@ -70,13 +67,13 @@ def ship_models(folder: Path, zoo: Path, commit: str) -> list[str]:
     """
     study = read_study(folder)
     groups: dict[tuple[str, str], list[Run]] = {}
-    for about in study.runs.values():
-        path = run_folder(folder, about.run_id)
-        if not (path / SELECTED[RULE]).exists() or about.status != "finished":
+    for about in study.runs.reset_index().to_dict("records"):
+        path = run_folder(folder, about["run_id"])
+        if not (path / SELECTED[RULE]).exists() or about["status"] != "finished":
             continue
         run = load_run(path)
-        if run.status.iteration == about.iterations:  # else it is further on than its scores
-            groups.setdefault((about.task, about.approach), []).append(run)
+        if run.status.iteration == about["iterations"]:  # else it is further on than its scores
+            groups.setdefault((about["task"], about["approach"]), []).append(run)
     for (task, approach), runs in groups.items():
         target = zoo / task / approach
         shipped = _shipped(target)
@@ -134,13 +131,13 @@ def _reaches_further(
 
 def _scores(study: Study, run_id: str) -> dict[str, dict[str, dict[int, float]]]:
     """Score by selection, memory and length."""
-    rows = np.flatnonzero(study.results["run_id"] == run_id)
-    names = ("selection", "memory", "length", "score")
-    found: dict[str, dict[str, dict[int, float]]] = {}
-    for row in rows:
-        rule, memory, length, score = (study.results[name][row] for name in names)
-        found.setdefault(rule, {}).setdefault(memory, {})[int(length)] = round(float(score), 6)
-    return found
+    words = dict(zip(study.memories, ("trained", "extended", "growing"), strict=True))
+    rows = study.results[(study.results["run_id"] == run_id) & (study.results["batches"] > 0)]
+    scores: dict[str, dict[str, dict[int, float]]] = {}
+    for row in rows.to_dict("records"):
+        curve = scores.setdefault(row["selection"], {}).setdefault(words[row["memory"]], {})
+        curve[int(row["length"])] = round(float(row["score"]), 6)
+    return scores
 
 
 def _megabytes(paths: Iterable[Path]) -> float:
