@@ -27,7 +27,6 @@ from constrained_dnc.study import Study, read_study
 from constrained_dnc.study.layout import (
     ANALYSIS,
     EMBEDDINGS,
-    FAILURES,
     RESULTS,
     read_request,
     run_folder,
@@ -39,7 +38,7 @@ from constrained_dnc.zoo import RULE, SCORES
 
 FURTHER = 1.2
 """Parameters of another rule than the zoo's come along if they reach that many times as far."""
-DATA = (f"{RESULTS}/*.parquet", f"{ANALYSIS}/*.npz", f"{EMBEDDINGS}/*.npy", FAILURES)
+DATA = (f"{RESULTS}/*.parquet", f"{ANALYSIS}/*.npz", f"{EMBEDDINGS}/*.npy")
 
 
 def ship_results(study: Path, target: Path) -> None:

@@ -6,12 +6,11 @@ import shutil
 import pyarrow as pa
 
 from constrained_dnc import published, zoo
+from constrained_dnc.evaluation.scoring import EVALUATION_FILE
 from constrained_dnc.explorer import open_model, views
 from constrained_dnc.explorer.scores import Curve, describe_curves, describe_paper
 from constrained_dnc.files import read_tensors, write_tensors
-from constrained_dnc.storage import read_table, write_table
-from constrained_dnc.study.disk import SCHEMA
-from constrained_dnc.training.disk import SELECTED, STATUS, evaluation_file
+from constrained_dnc.training.disk import SELECTED, STATUS
 
 
 def test_maximum_length_and_average():
@@ -105,4 +104,7 @@ def test_corrupt_scores_do_not_hide_the_others(runs, tmp_path, caplog):
     shutil.copyfile(path, evaluation_file(folder, "unseen", 40))
     path.write_bytes(path.read_bytes()[:100])
     assert len(open_model(str(folder)).curves) == 1
-    assert f"{path} cannot be read" in caplog.text
+    path = folder / EVALUATION_FILE
+    path.write_bytes(path.read_bytes()[:100])
+    assert open_model(str(folder)).curves == ()
+    assert f"its scores are not shown: {path} is corrupt" in caplog.text

@@ -167,13 +167,16 @@ def arrays(trace: Trace) -> dict[str, Any]:
         "targets": trace.batch.targets,
         "cell_state": inside.cell_state,
         "hidden": inside.hidden,
-        "reads": inside.reads.reshape(
-            *inside.reads.shape[:2], inside.interface.free_gates.shape[-1], -1
-        ),
+        "reads": _by_head(inside),
     }
     parts |= {name: getattr(inside.interface, name) for name in vars(inside.interface)}
     parts |= {name: getattr(inside.memory, name) for name in vars(inside.memory) if name != "link"}
     return {name: np.asarray(array)[:, 0] for name, array in parts.items() if array is not None}
+
+
+def _by_head(inside: Internals) -> Any:
+    heads = inside.interface.free_gates.shape[-1]
+    return np.reshape(inside.reads, (*inside.reads.shape[:2], heads, -1))
 
 
 def _unroll(model: DNC, inputs: Any) -> tuple[Any, Internals]:
