@@ -22,9 +22,9 @@ from constrained_dnc.training.streams import evaluation_batch
 def analyse_run(run: Run, selection: SelectionRule = PAPER_RULE) -> dict[str, Any]:
     """States at the unseen length of selection and access modes at the longest training length.
 
-    In the paper these are 30 and 15. The parameters are those of the paper's rule by default. States are the carried ones, before compression where there
-    is one. A controller without a state has none, and those of a run that diverged may not be
-    finite: then they are left out.
+    In the paper these are 30 and 15. The parameters are those of the paper's rule by default.
+    States are the carried ones, before compression where there is one. A controller without a
+    state has none, and those of a run that diverged may not be finite: then they are left out.
     """
     training, task, approach = run.config.training, run.task, run.config.approach
     # A user-defined controller says itself what its state was before compression.

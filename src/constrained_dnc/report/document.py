@@ -64,7 +64,8 @@ class Report:
     def tables(self) -> dict[str, list[Table]]:
         main, rules = self.main, self.rules
         if not main.memories:
-            return dict.fromkeys(SECTIONS, []) | {"claims": [claims_table(main, self.analysed)]}
+            empty: dict[str, list[Table]] = {section: [] for section in SECTIONS}
+            return empty | {"claims": [claims_table(main, self.analysed)]}
         stages = stages_of(main)
         compared: list[Table] = []
         for memory in main.memories:
