@@ -24,6 +24,7 @@ from constrained_dnc.report.findings import Findings, beside_paper, by_rule, mem
 from constrained_dnc.report.tables import Table
 from constrained_dnc.study import Study, layout, read_study
 
+SECTIONS = ("claims", "rules", "tables", "memory", "scores", "growth", "runs")
 ReportProgress = Callable[[str, int, int], None]
 """Called with the name of a stage, how much of it is done, and how much there is."""
 
@@ -63,7 +64,8 @@ class Report:
     def tables(self) -> dict[str, list[Table]]:
         main, rules = self.main, self.rules
         if not main.memories:
-            return {"claims": [claims_table(main, self.analysed)]}
+            empty: dict[str, list[Table]] = {section: [] for section in SECTIONS}
+            return empty | {"claims": [claims_table(main, self.analysed)]}
         stages = stages_of(main)
         compared: list[Table] = []
         for memory in main.memories:

@@ -137,11 +137,12 @@ def terminal_table(findings: Findings) -> Group:
 def _terminal_cell(findings: Findings, key: Key) -> str:
     if key not in findings.curves:
         return ""
-    lengths: Any = findings.lengths.loc[key]
-    entries, whole = lengths["entries"], lengths["whole"]
+    row: Any = findings.lengths.xs(key)
     extended = findings.in_paper(key[0])
     paper = {} if extended is None else published.max_lengths(extended)
-    return f"{entries} / {whole}" + (f" ({paper[key[1:]]})" if key[1:] in paper else "")
+    return f"{row['entries']} / {row['whole']}" + (
+        f" ({paper[key[1:]]})" if key[1:] in paper else ""
+    )
 
 
 def unlearnt(findings: Findings) -> str:
