@@ -324,7 +324,6 @@ import constrained_dnc.files
 for name, flag in flags.items():  # other libraries have their own ways there, not here
     setattr(os, name, flag)
 del sys.modules["fcntl"]
-import constrained_dnc.bench
 del sys.modules["resource"]
 
 from pathlib import Path

@@ -51,9 +51,9 @@ class TrainingConfig:
     learning_rate: float = published.LEARNING_RATE
     """Adam's step size."""
     beta_1: float = 0.9
-    """Adam's memory of the gradient."""
+    """Adam beta 1, the decay of the mean gradient."""
     beta_2: float = 0.999
-    """Adam's memory of the squared gradient."""
+    """Adam beta 2, the decay of the mean squared gradient."""
     epsilon: float = 1e-8
     """Added to Adam's denominator."""
     clip_norm: float = published.CLIP_NORM
@@ -256,7 +256,7 @@ Parts: TypeAlias = tuple[ModelConfig, TrainingConfig, EvaluationConfig]
 class Preset:
     """The settings of a run, the budget of a study, and what to expect of both.
 
-    `cdnc train --preset NAME` is such a run, `cdnc reproduce --preset NAME` the study.
+    `cdnc train --preset NAME` is such a run, `cdnc study --preset NAME` the study.
     """
 
     name: str

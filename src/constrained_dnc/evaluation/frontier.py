@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Float
 
-from constrained_dnc.choices import EXTENSION
+from constrained_dnc.choices import EXTENSION, SelectionRule
 from constrained_dnc.config import parse_lengths
 from constrained_dnc.evaluation.lengths import Planned, evaluate
 from constrained_dnc.evaluation.memories import size_in
@@ -45,6 +45,7 @@ def map_frontier(
     memory_sizes: Sequence[MemorySize],
     batches: int,
     progress: Callable[[float, float, Planned], None] | None = None,
+    selection: SelectionRule | None = None,
 ) -> pa.Table:
     """Evaluate every pair of length and memory size, into RUN/frontier.parquet."""
     table = evaluate(
@@ -52,6 +53,7 @@ def map_frontier(
         lengths=lengths,
         memory_sizes=memory_sizes,
         batches=batches,
+        selection=selection,
         progress=progress,
         store=False,
     )
