@@ -137,11 +137,12 @@ def test_maximum_length_of_a_model(models):
 
 def test_the_list_names_memories_by_their_slots(models, capsys):
     assert main(["zoo"]) == 0
-    _, _, _, head, *_ = capsys.readouterr().out.splitlines()
+    _, _, head, *rows = capsys.readouterr().out.splitlines()
     assert head.endswith(" 4 slots (training)  40 slots  growing")
+    assert sum(row.startswith("zoo:") for row in rows) == len(zoo.pretrained())
 
 
-def test_the_list_has_every_rule_and_says_which_come_along(models, capsys):
+def test_the_whole_list_has_every_rule_and_says_which_come_along(models, capsys):
     path = models / "copy" / "compr" / "scores.json"
     about = json.loads(path.read_text())
     about["scores"] = {
@@ -150,11 +151,11 @@ def test_the_list_has_every_rule_and_says_which_come_along(models, capsys):
     }
     path.write_text(json.dumps(about))
     (models / "copy" / "compr" / "selected-seen.safetensors").touch()
-    assert main(["zoo"]) == 0
-    rows = [line.split() for line in capsys.readouterr().out.splitlines()[4:7]]
-    iterations, trials = str(about["iterations"]), str(len(about["trials"]))
+    assert main(["zoo", "--all"]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()[3:6]]
+    facts = map(str, (about["trial"], len(about["trials"]), about["iterations"]))
     assert rows == [
-        ["zoo:copy/compr", iterations, trials, "score", "*", "9", "5", "-"],
+        ["zoo:copy/compr", "score", "*", *facts, "9", "5", "-"],
         ["unseen", "-", "-", "-"],
         ["seen", "*", "2", "-", "-"],
     ]
@@ -165,8 +166,8 @@ def test_commands_take_a_pretrained_model_and_leave_it_alone(models, capsys):
     assert main(["zoo"]) == 0
     assert main(["predict", "zoo:copy/compr", "3 1 4"]) == 0
     assert main(["evaluate", "zoo:copy/compr", "--lengths", "2..3"]) == 0
-    assert "by rule score" in capsys.readouterr().out
-    assert main(["frontier", "zoo:copy/compr", "--lengths", "2", "--memory-size", "4"]) == 0
+    assert "selected by score" in capsys.readouterr().out
+    assert main(["frontier", "zoo:copy/compr", "--lengths", "2", "--memory", "4"]) == 0
     assert {path.name for path in Path("runs/zoo-copy-compr").iterdir()} == {
         "evaluation-score-4.parquet",
         "frontier.parquet",
@@ -194,8 +195,8 @@ def test_demo_marks_what_is_wrong(models, capsys):
     assert "% right by input length" in lines[-4]
     assert "rounded to integers and not limited" in lines[1]
     assert lines[2] == (
-        f"compr: trial {run.config.seed}, {run.status.iteration} iterations (paper: 300000), "
-        "4 slots, selected by the rule score."
+        f"compr: seed {run.config.seed}, {run.status.iteration} iterations (paper: 300000), "
+        "4 slots, selected by score."
     )
 
 
@@ -222,10 +223,7 @@ def test_demo_refuses_what_has_no_digits(capsys, task):
     assert main(["demo", "--task", task, "--baseline", "compr+reg"]) == 2
     said = capsys.readouterr()
     assert said.out == ""
-    assert said.err == (
-        f"cdnc: task is {task!r}; accepted: one whose problems and results are sequences of "
-        "digits\n"
-    )
+    assert said.err == f"cdnc: {task} cannot be shown: its problems and answers are not digits\n"
 
 
 def test_demo_of_an_unknown_model_says_what_there_is(models, capsys):

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
@@ -65,7 +65,7 @@ class Study:
     """All of the command line."""
 
     @classmethod
-    def defaults(cls, arguments: list[str]) -> Self:
+    def defaults(cls, arguments: list[str]) -> Study:
         """The settings of the preset."""
         preset: Any = value_of(arguments, "--preset", cls.preset)
         model, training, evaluation = get_preset(preset).parts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
 import tyro
 
@@ -64,7 +64,7 @@ class Train:
     """Which lengths `cdnc evaluate` scores, on how many samples."""
 
     @classmethod
-    def defaults(cls, arguments: list[str]) -> Self:
+    def defaults(cls, arguments: list[str]) -> Train:
         """The settings of the preset and the approach, or of the run that is to be resumed."""
         folder = value_of(arguments, "--run-dir", "")
         names_task = bool(arguments) and not arguments[0].startswith("-")
@@ -77,7 +77,7 @@ class Train:
         return cls._of(config, task="", preset=preset, approach_name=name)
 
     @classmethod
-    def _of(cls, config: Config, **settings: Any) -> Self:
+    def _of(cls, config: Config, **settings: Any) -> Train:
         names = ("task", "approach", "seed", "model", "training", "evaluation")
         return cls(**{name: getattr(config, name) for name in names} | settings)
 

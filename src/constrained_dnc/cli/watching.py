@@ -6,8 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -56,16 +55,11 @@ class SweepWatcher:
         work = sum(map(_work, to_do))
         self.whole = self.progress.tasks[self.progress.add_task(self._title(), total=work)]
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> SweepWatcher:
         self.progress.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.progress.stop()
 
     def ended(self, config: Config, state: str) -> None:
