@@ -223,7 +223,7 @@ def test_demo_refuses_what_has_no_digits(capsys, task):
     assert main(["demo", "--task", task, "--baseline", "compr+reg"]) == 2
     said = capsys.readouterr()
     assert said.out == ""
-    assert said.err == f"cdnc: {task} cannot be shown: its problems and answers are not digits\n"
+    assert said.err == f"cdnc: {task} has problems or answers that are not digits\n"
 
 
 def test_demo_of_an_unknown_model_says_what_there_is(models, capsys):

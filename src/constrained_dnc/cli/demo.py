@@ -73,9 +73,7 @@ def _sample(task: AbstractTask, length: int, seed: int) -> Any:
     problem = task.sample(seed, 1, length).problems[0]
     for entries in (problem, task.solve(problem)):
         if not isinstance(entries, tuple) or any(type(entry) is not int for entry in entries):
-            raise SettingError(
-                f"{task.name} cannot be shown: its problems and answers are not digits"
-            )
+            raise SettingError(f"{task.name} has problems or answers that are not digits")
     return problem
 
 

@@ -104,19 +104,24 @@ def _reason(stop: SystemExit, box: str, program: str) -> SettingError:
 
 
 def sentence_in(box: str) -> str:
-    """What the parser's box on the terminal says, on one line.
+    """What the parser's box on the terminal says below its title, on one line.
 
     >>> sentence_in("╭─ Error ─╮\\n│ Error parsing --seed: too large │\\n│ ──── │\\n│ See │\\n╰──╯")
     '--seed too large'
+    >>> sentence_in(" Error \\n -----\\n Error parsing --seed: too large \\n ---- \\n See")
+    '--seed too large'
     """
-    lines = [line.strip("│| ") for line in box.splitlines() if line[:1] not in tuple("╭╰+")]
-    is_rule = [bool(line) and set(line) <= set("─-") for line in lines]
-    first = itertools.takewhile(lambda pair: not pair[1], zip(lines, is_rule, strict=True))
-    text = " ".join(line for line, _ in first if line)
+    lines = [line.strip("│ ") for line in box.splitlines()[1:]]
+    below_title = itertools.dropwhile(_is_rule, lines)
+    text = " ".join(itertools.takewhile(lambda line: not _is_rule(line), below_title))
     for said, reworded in REWORDED.items():
         text = re.sub(f"^{said}", reworded, text)
-    similar = re.search(r"Perhaps you meant: (--[\w.-]+)", " ".join(lines).replace("  ", " "))
+    similar = re.search(r"Perhaps you meant: +(--[\w.-]+)", " ".join(lines))
     return text + (f" (did you mean {similar[1]}?)" if similar else "")
+
+
+def _is_rule(line: str) -> bool:
+    return set(line) <= set("─-╰╯")
 
 
 @VALUES.primitive_rule

@@ -40,7 +40,8 @@ class ProgressBar(Observer):
             get_time=clock,
             speed_estimate_period=SPEED_PERIOD,
         )
-        self._task = self._progress.tasks[self._progress.add_task("starting", total=None)]
+        self._progress.add_task("starting", total=None)
+        self._task = self._progress.tasks[0]
 
     def __enter__(self) -> ProgressBar:
         self._progress.start()
@@ -67,7 +68,7 @@ class ProgressBar(Observer):
             notes.append(f"skipped {snapshot.skipped_updates}")
         self.show(snapshot.iteration, snapshot.iterations, ", ".join(notes))
 
-    def show(self, done: float, total: float, notes: str) -> None:
+    def show(self, done: float | int, total: float | int, notes: str) -> None:
         """Show that `done` of `total` is done, unless something was shown a moment ago."""
         pause = SECONDS_BETWEEN_REDRAWS if self._is_live else SECONDS_BETWEEN_LINES
         if self._clock() - self._shown < pause and done < total:

@@ -52,8 +52,8 @@ class SweepWatcher:
             get_time=clock,
             speed_estimate_period=SPEED_PERIOD,
         )
-        work = sum(map(_work, to_do))
-        self.whole = self.progress.tasks[self.progress.add_task(self._title(), total=work)]
+        self.progress.add_task(self._title(), total=sum(map(_work, to_do)))
+        self.whole = self.progress.tasks[0]
 
     def __enter__(self) -> SweepWatcher:
         self.progress.start()
