@@ -48,7 +48,7 @@ def test_plain_lines_come_now_and_then(plan, now):
         "time left -; under way: copy stateful-baseline trial 0 20/60",
         # 2.1 s an iteration; four runs of 60 and their evaluation are 266.7, less 30 and 40
         "time left 0:08:18; under way: copy stateful-baseline trial 0 30/60",
-        "time left 0:07:56; under way: copy stateful-baseline trial 0 40/60",
+        "time left 0:07:57; under way: copy stateful-baseline trial 0 40/60",
     ]
 
 

@@ -142,4 +142,5 @@ def _print_completion(shell: str = "") -> None:
         subcommand_cli_from_dict({n: _command(n) for n in COMMANDS}, prog="cdnc", args=script)
     except SystemExit:  # the script is printed
         if shell == "bash":  # where the parser has no words, the shell completes paths
-            print("complete -o bashdefault -o default -F _tyro_cdnc cdnc")
+            print('_cdnc() { _tyro_cdnc; [[ "${COMPREPLY[*]}" ]] || COMPREPLY=(); }')
+            print("complete -o bashdefault -o default -F _cdnc cdnc")

@@ -39,7 +39,7 @@ def option(help: str | None = None, metavar: str | None = None) -> Any:
 
 Flag: TypeAlias = Annotated[bool, option()]
 RunArgument: TypeAlias = Annotated[
-    str,
+    Path,
     tyro.conf.Positional,
     option("A run directory, or a pretrained model such as zoo:sort/compr+reg.", "RUN"),
 ]

@@ -88,24 +88,28 @@ class Train:
         config = Config(
             self.task, self.approach, self.seed, self.model, self.training, self.evaluation
         )
-        default = Path("runs", f"{get_task(self.task).name}-{self.approach.name}-{self.seed}")
+        name = f"{get_task(self.task).name}-{self.approach.name}-{self.seed}"
+        folder = self.run_dir or Path("runs", name)
         with ProgressBar("iteration") as bar:
             from constrained_dnc.training.compilation import use_compilation_cache  # noqa: PLC0415
             from constrained_dnc.training.loop import train  # noqa: PLC0415 - slow to import
+            from constrained_dnc.training.run import ENDED, open_run  # noqa: PLC0415
 
             use_compilation_cache()
             options: dict[str, Any] = {"restart": True} if self.restart else {}
             try:
                 status = train(
                     config,
-                    self.run_dir or default,
+                    folder,
                     backend=self.backend,
                     threads=self.threads,
                     observer=bar,
                     **options,
                 ).status
-            except KeyboardInterrupt:  # how to resume is said
-                return 130
+            except KeyboardInterrupt:  # the training has said how to resume, unless it has ended
+                if not is_run(folder) or open_run(folder).status.state not in ENDED:
+                    return 130
+                status = open_run(folder).status
         print(
             f"{status.state} after iteration {status.iteration}: {status.reason}; "
             f"selected iteration {status.best_iteration[PAPER_RULE]}, "
