@@ -22,10 +22,10 @@ $(READY): requirements.lock pyproject.toml $(KERNEL)
 # interrupted, it is resumed by the same command.
 demo: setup
 	$(BIN)/cdnc demo
-	$(BIN)/cdnc reproduce --preset quick
+	$(BIN)/cdnc study --preset quick
 
 bench: setup
-	$(BIN)/cdnc bench
+	$(BIN)/python benchmarks/bench.py
 
 # The documentation site, from the pages and the docstrings; warnings are errors. Its tests run here,
 # where Sphinx is.

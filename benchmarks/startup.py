@@ -16,10 +16,10 @@ STARTS = {  # what is started: (Python code, seconds of processor time that are 
     "import constrained_dnc": ("import constrained_dnc", 0.3),
     **{
         f"cdnc {name}": (COMMAND.format(arguments=[name]), promised)
-        for name, promised in (("--help", 0.3), ("--version", 0.3), ("tasks", 1.0))
+        for name, promised in (("--help", 0.3), ("--version", 0.3), ("show", 1.0), ("zoo", 1.0))
     },
     "cdnc show sort": (COMMAND.format(arguments=["show", "sort"]), None),
-    "cdnc tour": (COMMAND.format(arguments=["tour"]), None),
+    "cdnc show --all": (COMMAND.format(arguments=["show", "--all"]), None),
 }
 
 

@@ -1,4 +1,4 @@
-"""The command `cdnc reproduce` in processes of its own, and what must not depend on its fate."""
+"""The command `cdnc study` in processes of its own, and what must not depend on its fate."""
 
 import re
 import subprocess
@@ -18,7 +18,7 @@ PATIENCE = 900.0
 
 def start(study: Path, *options: str) -> subprocess.Popen:
     """A smoke study in a process group of its own."""
-    command = [sys.executable, "-m", "constrained_dnc", "reproduce", "--preset", "smoke"]
+    command = [sys.executable, "-m", "constrained_dnc", "study", "--preset", "smoke"]
     return subprocess.Popen(
         [*command, "--study", str(study), *options],
         stdout=subprocess.PIPE,

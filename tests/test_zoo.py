@@ -141,11 +141,12 @@ def test_maximum_length_of_a_model(models):
 
 def test_the_list_names_memories_by_their_slots(models, capsys):
     assert main(["zoo"]) == 0
-    _, _, _, head, *_ = capsys.readouterr().out.splitlines()
+    _, _, head, *rows = capsys.readouterr().out.splitlines()
     assert head.endswith(" 4 slots (training)  40 slots  growing")
+    assert sum(row.startswith("zoo:") for row in rows) == len(zoo.pretrained())
 
 
-def test_the_list_has_every_rule_and_says_which_come_along(models, capsys):
+def test_the_whole_list_has_every_rule_and_says_which_come_along(models, capsys):
     path = models / "copy" / "compr" / "scores.json"
     about = json.loads(path.read_text())
     about["scores"] = {
@@ -154,11 +155,11 @@ def test_the_list_has_every_rule_and_says_which_come_along(models, capsys):
     }
     path.write_text(json.dumps(about))
     (models / "copy" / "compr" / "selected-seen.safetensors").touch()
-    assert main(["zoo"]) == 0
-    rows = [line.split() for line in capsys.readouterr().out.splitlines()[4:7]]
-    iterations, trials = str(about["iterations"]), str(len(about["trials"]))
+    assert main(["zoo", "--all"]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()[3:6]]
+    facts = map(str, (about["trial"], len(about["trials"]), about["iterations"]))
     assert rows == [
-        ["zoo:copy/compr", iterations, trials, "score", "*", "9", "5", "-"],
+        ["zoo:copy/compr", "score", "*", *facts, "9", "5", "-"],
         ["unseen", "-", "-", "-"],
         ["seen", "*", "2", "-", "-"],
     ]
@@ -195,8 +196,8 @@ def test_demo_marks_what_is_wrong(models, capsys):
     assert "% right by input length" in lines[-4]
     assert "rounded to integers and not limited" in lines[1]
     assert lines[2] == (
-        f"compr: trial {run.config.seed}, {run.status.iteration} iterations (paper: 300000), "
-        "4 slots, selected by the rule score."
+        f"compr: seed {run.config.seed}, {run.status.iteration} iterations (paper: 300000), "
+        "4 slots, selected by score."
     )
 
 
@@ -223,10 +224,7 @@ def test_demo_refuses_what_has_no_digits(capsys, task):
     assert main(["demo", "--task", task, "--baseline", "compr+reg"]) == 2
     said = capsys.readouterr()
     assert said.out == ""
-    assert said.err == (
-        f"cdnc: task is {task!r}; accepted: one whose problems and results are sequences of "
-        "digits\n"
-    )
+    assert said.err == f"cdnc: {task} has problems or answers that are not digits\n"
 
 
 def test_demo_of_an_unknown_model_says_what_there_is(models, capsys):

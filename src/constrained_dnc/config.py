@@ -51,7 +51,7 @@ WITHOUT_EFFECT = ("iterations", "log_every", "entropy_every", "checkpoint_every"
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    """How the parameters are trained; the defaults are the paper's."""
+    """How the parameters are trained"""
 
     iterations: int = bounded(published.ITERATIONS, 1)
     """Updates of the parameters."""
@@ -60,9 +60,9 @@ class TrainingConfig:
     learning_rate: float = bounded(published.LEARNING_RATE, SMALLEST)
     """Adam's step size."""
     beta_1: float = bounded(0.9, 0.0, BELOW_ONE)
-    """Adam's memory of the gradient."""
+    """Adam beta 1, the decay of the mean gradient."""
     beta_2: float = bounded(0.999, 0.0, BELOW_ONE)
-    """Adam's memory of the squared gradient."""
+    """Adam beta 2, the decay of the mean squared gradient."""
     epsilon: float = bounded(1e-8, SMALLEST)
     """Added to Adam's denominator."""
     clip_norm: float = bounded(published.CLIP_NORM, SMALLEST)
@@ -92,7 +92,7 @@ class TrainingConfig:
 
 @dataclass(frozen=True)
 class EvaluationConfig:
-    """Which lengths are scored, on how many samples; the defaults are the paper's."""
+    """Which lengths are scored, on how many samples"""
 
     lengths: str = "2..100"
     """Input lengths with the memory size of training, such as 2,5..50:5 (a step of 5)."""
@@ -264,7 +264,7 @@ Parts: TypeAlias = tuple[ModelConfig, TrainingConfig, EvaluationConfig]
 class Preset:
     """The settings of a run, the budget of a study, and what to expect of both.
 
-    `cdnc train --preset NAME` is such a run, `cdnc reproduce --preset NAME` the study.
+    `cdnc train --preset NAME` is such a run, `cdnc study --preset NAME` the study.
     """
 
     name: str

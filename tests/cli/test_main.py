@@ -1,111 +1,193 @@
-"""What the system does not give is one sentence."""
+"""Help, completion, and what a mistake or a shortage costs: one sentence."""
 
 import errno
-import json
 import os
+import pty
 import shlex
+import signal
 import subprocess
 import sys
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
 from constrained_dnc import cli
-from constrained_dnc.cli import main
+from constrained_dnc.cli import COMMANDS, SHELLS, main
 
 PYTHON = shlex.quote(sys.executable)
-on_linux = pytest.mark.skipif(sys.platform != "linux", reason="as Linux has it")
+
+
+def test_help_names_every_command(capsys):
+    assert main([]) == 0
+    text = capsys.readouterr().out
+    assert [name for name in COMMANDS if f"\n  {name} " not in text] == []
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_a_command_is_for_people_and_complete(command, capsys):
+    texts = []
+    for arguments in (["help", command], [command, "sort", "-h"]):
+        with pytest.raises(SystemExit) as stop:
+            main(arguments)
+        assert stop.value.code == 0
+        texts.append(capsys.readouterr().out)
+    assert texts[0] == texts[1]
+    assert f"cdnc {command}" in texts[0]
+    for oddity in ("{None}", "default: )", "default: ''", "default: None", ">>>", "--no-json"):
+        assert oddity not in texts[0]
+    assert "{True,False}" not in texts[0]
+
+
+def test_help_shows_the_values_of_the_preset(capsys):
+    with pytest.raises(SystemExit):
+        main(["train", "--preset", "smoke", "--approach", "reg", "--help"])
+    text = " ".join(capsys.readouterr().out.split())
+    assert "Updates of the parameters. (default: 60)" in text
+    assert "the defaults are the paper's" not in text
 
 
 @pytest.mark.parametrize(
-    ("error", "said"),
+    ("command", "sentence"),
     [
-        (OSError(errno.EIO, "Input/output error", "/disk/file"), "/disk/file: Input/output error"),
-        (OSError(errno.EMFILE, "Too many open files"), "Too many open files"),
-        (MemoryError("std::bad_alloc"), "not enough memory for this (std::bad_alloc)"),
-        (MemoryError(), "not enough memory for this (MemoryError)"),
-        (RuntimeError("RESOURCE_EXHAUSTED: 9 bytes\nand more"), "not enough memory for this (RES"),
-        (RuntimeError("INTERNAL: Out of memory allocating 9 bytes."), "not enough memory"),
-        (RuntimeError("can't start new thread"), "can't start new thread"),
-        (ImportError("x.so: Too many open files"), "x.so: Too many open files"),
+        ("shwo", "unknown command 'shwo' (did you mean show?); see cdnc -h"),
+        ("show sort --lenght 3", "unrecognized arguments: --lenght, 3 (did you mean --length?)"),
+        ("train sort --traning.window=5", "--traning.window, 5 (did you mean --training.window?)"),
+        ("show sort --length 1e3", "--length must be an integer, not '1e3'"),
+        ("train sort --threads", "--threads needs a value"),
+        ("train sort --training.learning-rate x", "--training.learning-rate must be a number"),
+        ("train sort --training.window 0", "training.window is 0; accepted: an integer of at"),
+        ("train sort --backend fusd", "one of auto, fused, pure (did you mean fused?), not 'fusd'"),
+        ("train sort --preset fast", "preset is 'fast'; accepted: one of paper, quick, smoke"),
+        ("train sort --approach regg", "(did you mean reg?), or file.py:NAME"),
+        ("train sort --approach none.py:gentle", "none.py"),
+        ("train", "TASK is missing"),
+        ("evaluate", "RUN is missing"),
+        ("show srot", "task is 'srot'; accepted: one of add, copy"),
+        ("show sort --length 0", "length is 0"),
+        ("show sort 31 --length 9", "--length cannot be combined with a problem"),
+        ("show sort 3x", "problem is '3x'; accepted: numerals from 0 to 4"),
+        ("predict zoo:sort/compr+reg 31 --memory grow", "a number of slots from 1 to 16777216"),
+        ("--print-completion tcsh", "must be one of bash, fish, zsh"),
     ],
 )
-def test_a_shortage_is_one_sentence(monkeypatch, capsys, error, said):
+def test_a_mistake_costs_one_sentence(command, sentence, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(command.split()) == 2
+    output, error = capsys.readouterr()
+    assert output == ""
+    assert error.count("\n") == 1
+    assert sentence in error
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "sentence"),
+    [
+        (OSError(errno.EIO, "Input/output error", "/a/file"), 1, "/a/file: Input/output error"),
+        (MemoryError("std::bad_alloc"), 1, "not enough memory (std::bad_alloc)"),
+        (RuntimeError("RESOURCE_EXHAUSTED: 9 bytes\nand more"), 1, "not enough memory (RESOURCE_E"),
+        (RuntimeError("can't start new thread"), 1, "can't start new thread"),
+        (ImportError("x.so: Too many open files"), 1, "x.so: Too many open files"),
+        (KeyboardInterrupt(), 130, "interrupted"),
+    ],
+)
+def test_a_shortage_and_an_interrupt_are_one_sentence(monkeypatch, capsys, error, code, sentence):
     def fail(*arguments):
         raise error
 
     monkeypatch.setattr(cli, "_run", fail)
-    assert main(["tasks"]) == 1
+    assert main(["zoo"]) == code
     told = capsys.readouterr().err
-    assert said in told
+    assert told.startswith(f"cdnc: {sentence}")
     assert len(told.splitlines()) == 1
 
 
-def test_a_mistake_of_ours_is_not_hidden(monkeypatch):
+def test_a_bug_is_not_hidden(monkeypatch):
     def fail(*arguments):
-        raise RuntimeError("a mistake")
+        raise RuntimeError("a bug")
 
     monkeypatch.setattr(cli, "_run", fail)
-    with pytest.raises(RuntimeError, match="a mistake"):
-        main(["tasks"])
+    with pytest.raises(RuntimeError, match="a bug"):
+        main(["zoo"])
 
 
-@on_linux
-@pytest.mark.parametrize(
-    ("output", "said"),
-    [("> /dev/full", "No space left on device"), (">&-", "standard output is closed")],
-)
-def test_a_full_or_closed_output_is_one_sentence(output, said):
-    command = f"{PYTHON} -m constrained_dnc tasks {output}"
-    ended = subprocess.run(["sh", "-c", command], stderr=subprocess.PIPE, text=True, check=False)
-    assert ended.returncode == 1
-    assert said in ended.stderr
-    assert len(ended.stderr.splitlines()) == 1
-
-
-@on_linux
-def test_too_small_an_address_space_is_one_sentence():
-    command = f"ulimit -v 1900000; {PYTHON} -m constrained_dnc tasks"
-    ended = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
-    assert ended.returncode == 2
-    assert ended.stderr == (
-        "cdnc: the address space (ulimit -v) in MB is 1945; accepted: at least 2000, or unlimited\n"
+def test_a_full_output_is_one_sentence_and_a_reader_that_leaves_none():
+    command = f"{PYTHON} -m constrained_dnc show sort --length 5000"
+    full = subprocess.run(
+        ["sh", "-c", f"{command} > /dev/full"], stderr=subprocess.PIPE, text=True, check=False
     )
+    assert full.returncode == 1
+    assert full.stderr == "cdnc: No space left on device\n"
+    left = subprocess.run(f"{command} | head -1", shell=True, stderr=subprocess.PIPE, check=True)
+    assert left.stderr == b""
 
 
-@pytest.mark.parametrize(
-    ("command", "said"),
-    [
-        ("show sort --length 1e3", "--length: '1e3'; accepted: an integer;"),
-        ("show sort --seed abc", "--seed: 'abc'; accepted: an integer;"),
-        ("show sort --seed 1_0", "--seed: '1_0'; accepted: an integer;"),
-        ("show sort --seed ٣", "--seed: '٣'; accepted: an integer;"),
-        ("show sort --seed " + 5000 * "1", "more characters"),
-        ("train sort --training.learning-rate x", "'x'; accepted: a number;"),
-        ("train sort --threads=x", "--threads: 'x'; accepted: an integer;"),
-        ("evaluate x --selection scor", "one of score, seen, unseen (did you mean score?);"),
-        ("train sort --backend fusd", "one of auto, fused, pure (did you mean fused?);"),
-    ],
-)
-def test_a_value_of_an_option_that_is_none(command, said, capsys):
-    with pytest.raises(SystemExit):
-        main(command.split())
-    (sentence,) = capsys.readouterr().err.splitlines()
-    assert said in sentence
-    assert len(sentence) < 500
-    assert not any(words in sentence for words in ("None", "Argument helptext"))
+def test_a_terminal_that_lacks_characters():
+    for arguments, code in ((["show", "sort", "31"], 0), (["show", "sort", "--seed", "x"], 2)):
+        command = [sys.executable, "-m", "constrained_dnc", *arguments]
+        ascii_only = {**os.environ, "PYTHONIOENCODING": "ascii"}
+        done = subprocess.run(command, env=ascii_only, capture_output=True, text=True, check=False)
+        assert done.returncode == code, done.stderr
+        assert "---" not in done.stderr
 
 
-def test_help_in_a_terminal_of_one_column():
-    command = [sys.executable, "-m", "constrained_dnc", "zoo", "--help"]
-    environment = os.environ | {"COLUMNS": "1"}
-    subprocess.run(command, env=environment, check=True, capture_output=True, timeout=120)
+@pytest.mark.parametrize("shell", SHELLS)
+def test_every_shell_completes_commands_and_options(shell, capsys):
+    assert main(["--print-completion", shell]) == 0
+    script = capsys.readouterr().out
+    assert all(name in script for name in COMMANDS)
+    for option in ("training.iterations", "preset", "approach", "memory"):
+        assert option in script
 
 
-def test_without_standard_error_nothing_goes_among_the_results():
-    program = f"{PYTHON} -m constrained_dnc"
-    results = f"{program} evaluate zoo:copy/compr+reg --lengths 2 --batches 1 --json 2>&-"
-    shown = subprocess.run(["sh", "-c", results], stdout=subprocess.PIPE, text=True, check=True)
-    assert json.loads(shown.stdout)[0]["length"] == 2
-    wrong = f"{program} zoo --nothing 2>&-"
-    shown = subprocess.run(["sh", "-c", wrong], stdout=subprocess.PIPE, text=True, check=False)
-    assert (shown.returncode, shown.stdout) == (2, "")
+LINES = {  # what is typed before the tabulator, and what the shell makes of it
+    "cdnc tr": "train",
+    "cdnc train sort --pre": "train sort --preset",
+    "cdnc train sort --preset qu": "train sort --preset quick",
+    "cdnc train sort --training.it": "train sort --training.iterations",
+    "cdnc evaluate runs/fi": "evaluate runs/first/",
+    "cdnc evaluate runs/first --selection u": "evaluate runs/first --selection unseen",
+    "cdnc explore --html pa": "explore --html page.html",
+}
+
+
+def test_bash_completes(tmp_path, capsys):
+    """Typed into an interactive shell, on a terminal."""
+    main(["--print-completion", "bash"])
+    (tmp_path / "script").write_text(capsys.readouterr().out)
+    (tmp_path / "runs" / "first").mkdir(parents=True)
+    (tmp_path / "page.html").touch()
+    terminal, end = pty.openpty()
+    shell = subprocess.Popen(
+        ["bash", "--norc", "--noprofile", "-i"],
+        cwd=tmp_path,
+        stdin=end,
+        stdout=end,
+        stderr=end,
+        env={"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "TERM": "dumb"},
+        start_new_session=True,
+    )
+    os.close(end)
+    typed = ["source ./script", 'cdnc() { echo "$*" >> typed; }', *(f"{line}\t" for line in LINES)]
+    for line in [*typed, "exit"]:
+        os.write(terminal, f"{line}\n".encode())
+    said = b""
+    with suppress(OSError):  # the end of a terminal
+        while part := os.read(terminal, 4096):
+            said += part
+    shell.wait()
+    os.close(terminal)
+    completed = (tmp_path / "typed").read_text().splitlines()
+    assert completed == list(LINES.values()), said.decode()
+
+
+def test_ctrl_c_while_a_model_computes_is_one_line():
+    command = [sys.executable, "-m", "constrained_dnc", "evaluate", "zoo:copy/compr+reg"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stderr.readline().startswith(b"percent ")
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate(timeout=300)
+    assert process.returncode == 130
+    assert told.splitlines()[-1] == b"cdnc: interrupted"
+    assert b"Traceback" not in told

@@ -1,32 +1,30 @@
 """Progress in plain lines and on a terminal."""
 
 import io
-import sys
 
 import pytest
+from rich.console import Console
 
-from constrained_dnc.cli import progress, speed
-from constrained_dnc.cli.progress import Ticker
+from constrained_dnc.cli import terminal
+from constrained_dnc.cli.progress import ProgressBar
 from constrained_dnc.training.observer import Snapshot
-
-
-@pytest.fixture
-def clock(monkeypatch):
-    """A clock that the test sets."""
-    now = [100.0]
-    monkeypatch.setattr(speed.time, "monotonic", lambda: now[0])
-    return now
 
 
 def snapshot(iteration, unseen=None):
     return Snapshot(iteration, 1000, 0.25, unseen, 10 if unseen else None, 2)
 
 
-def test_plain_lines_come_now_and_then_and_at_the_end(clock, capsys):
-    with Ticker("iteration") as ticker:
+@pytest.fixture
+def now():
+    """The time on a clock that the test sets."""
+    return [100.0]
+
+
+def test_plain_lines_come_now_and_then_and_at_the_end(now, capsys):
+    with ProgressBar("iteration", Console(file=io.StringIO()), lambda: now[0]) as bar:
         for iteration in range(1, 1001):
-            ticker.progress(snapshot(iteration, 0.5))
-            clock[0] += 0.125
+            bar.progress(snapshot(iteration, 0.5))
+            now[0] += 0.125
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 14
     assert lines[0].startswith("iteration 1/1000, -/s, time left -, loss 0.25, unseen 0.5, best at")
@@ -36,53 +34,39 @@ def test_plain_lines_come_now_and_then_and_at_the_end(clock, capsys):
     assert lines[-1].startswith("iteration 1000/1000, 8/s, time left 0:00:00")
 
 
-def test_the_time_left_leaves_compiling_out(clock, capsys):
-    """Eleven lengths compile for three seconds each, among iterations of a tenth of a second."""
-    with Ticker("iteration") as ticker:
-        for iteration in range(1, 101):
-            clock[0] += 3.0 if iteration % 4 == 1 and iteration < 44 else 0.1
-            ticker.progress(snapshot(iteration))
-    lines = capsys.readouterr().err.splitlines()
-    assert lines[1].startswith("iteration 15/1000, 10/s, time left 0:01:38")
-    assert "10/s" in lines[2]
+def test_a_resumed_run_is_not_faster_for_what_was_done_before(now, capsys):
+    with ProgressBar("iteration", Console(file=io.StringIO()), lambda: now[0]) as bar:
+        for iteration in (800, 810, 820):
+            bar.progress(snapshot(iteration))
+            now[0] += 10
+    assert "iteration 820/1000, 1/s, time left 0:03:00" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("variable", ["dumb", "unknown"])
-def test_a_terminal_without_a_cursor_has_lines(variable, monkeypatch):
-    class Terminal(io.StringIO):
-        def isatty(self):
-            return True
-
-    page = Terminal()
-    monkeypatch.setattr(sys, "stderr", page)
-    monkeypatch.setenv("TERM", variable)
-    with Ticker("iteration") as ticker:
-        ticker.progress(snapshot(1))
-    assert page.getvalue().startswith("iteration 1/1000, ")
-    assert "\x1b" not in page.getvalue()
-
-
-def test_piped_output_is_never_cut(capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "20")
-    progress.screen().print("word " * 100)
-    assert capsys.readouterr().out == "word " * 100 + "\n"
-
-
-def test_terminal_has_a_bar(clock, monkeypatch):
-    class Terminal(io.StringIO):
-        def isatty(self):
-            return True
-
-    screen = Terminal()
-    monkeypatch.setattr(sys, "stderr", screen)
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("COLUMNS", "150")
-    with Ticker("iteration") as ticker:
-        ticker.say("backend fused: [a reason]")
-        ticker.progress(snapshot(1))
-        clock[0] += 10
-        ticker.progress(snapshot(101))
-    text = screen.getvalue()
+def test_a_terminal_has_a_bar(now):
+    page = io.StringIO()
+    screen = Console(file=page, force_terminal=True, width=150, _environ={"TERM": "xterm"})
+    with ProgressBar("iteration", screen, lambda: now[0]) as bar:
+        bar.say("backend fused: [a reason]")
+        for iteration in (1, 101, 201):
+            bar.progress(snapshot(iteration))
+            now[0] += 10
+    text = page.getvalue()
     assert "backend fused: [a reason]" in text
-    assert "101/1000" in text
-    assert "10/s, time left 0:01:30, loss 0.25" in text
+    assert "201/1000" in text
+    assert "0:01:20" in text
+    assert "10/s, loss 0.25" in text
+
+
+def test_a_terminal_without_a_cursor_has_lines(now, capsys):
+    screen = Console(force_terminal=True, _environ={"TERM": "dumb"})
+    with ProgressBar("iteration", screen, lambda: now[0]) as bar:
+        bar.progress(snapshot(1))
+    assert capsys.readouterr().err.startswith("iteration 1/1000, ")
+
+
+def test_piped_tables_are_never_cut_and_have_no_markup(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "20")
+    terminal.print_table(["a", "b"], [["word " * 50, "[bold]x[/bold] :smile: \x1b[2J"]])
+    _, row = capsys.readouterr().out.splitlines()
+    assert row.split("  ")[-1].strip() == "[bold]x[/bold] :smile: ?[2J"
+    assert row.count("word") == 50

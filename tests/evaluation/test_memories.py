@@ -105,20 +105,20 @@ def test_scores_are_those_of_the_model_with_that_memory(run):
 
 def test_on_the_command_line(run, capsys):
     folder = str(run.folder)
-    assert main(["evaluate", folder, "--memory-size", "4,growing", "--lengths", "2"]) == 0
-    assert [line.split()[:2] for line in capsys.readouterr().out.splitlines()[-3:-1]] == [
+    assert main(["evaluate", folder, "--memory", "4,growing", "--lengths", "2"]) == 0
+    assert [line.split()[:2] for line in capsys.readouterr().out.splitlines()[-4:-2]] == [
         ["4", "2"],
         ["growing", "2"],
     ]
-    assert main(["predict", folder, "3 1 4", "--memory-size", "growing"]) == 0
-    arguments = ["--lengths", "2", "--memory-size", "4,growing"]
+    assert main(["predict", folder, "3 1 4", "--memory", "growing"]) == 0
+    arguments = ["--lengths", "2", "--memory", "4,growing"]
     assert main(["frontier", folder, *arguments]) == 0
 
 
 @pytest.mark.parametrize("text", ["groing", "0", "1.5"])
 def test_other_words_are_refused(run, text, capsys):
     try:
-        code = main(["predict", str(run.folder), "3 1 4", "--memory-size", text])
+        code = main(["predict", str(run.folder), "3 1 4", "--memory", text])
     except SystemExit as stop:
         code = stop.code
     assert code == 2
@@ -137,4 +137,4 @@ def test_memory_sizes_as_text():
 
 def test_training_with_it_is_refused(capsys):
     assert main(["train", "copy", "--model.memory-size", "growing"]) == 2
-    assert "once its model is trained" in capsys.readouterr().err
+    assert "must be an integer, not 'growing'" in capsys.readouterr().err

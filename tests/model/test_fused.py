@@ -8,13 +8,13 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import parity
 import pytest
 from builders import NETWORKS, random_inputs, small_dnc
 from fused_runs import ODD, assert_agrees, compiled, errors
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from constrained_dnc import parity
 from constrained_dnc.model import fused
 from constrained_dnc.model.config import ModelConfig
 from constrained_dnc.model.dnc import DNC

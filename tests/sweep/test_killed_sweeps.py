@@ -68,14 +68,14 @@ def test_a_study_that_grows_through_kills_ends_as_if_asked_for_all_at_once(tmp_p
     process.communicate()
     for _ in range(2):
         before = iterations_done(grown)
-        process = start(grown, "--iterations", "120")
+        process = start(grown, "--training.iterations", "120")
         wait_for(lambda: iterations_done(grown) > before or process.poll() is not None)  # noqa: B023
         time.sleep(moments.uniform(0, 1))
         with suppress(ProcessLookupError):  # all may have been trained before the last kill
             os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
     for study in (grown, straight):
-        code, output, errors = finish(start(study, "--iterations", "120"))
+        code, output, errors = finish(start(study, "--training.iterations", "120"))
         assert code == 0, output + errors
     ours, theirs = results(grown), results(straight)
     np.testing.assert_equal({name: ours[name] for name in theirs}, theirs)

@@ -1,144 +1,146 @@
-"""The command `cdnc`: parsing and printing only. One module per group of commands."""
+"""The command `cdnc`: parsing and printing only.
+
+A command is a frozen dataclass whose fields are its options and whose method `run` returns the exit
+code. Its module is imported when it is used, so that help comes at once.
+"""
 
 from __future__ import annotations
 
-import importlib
 import io
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 
-import constrained_dnc
-from constrained_dnc.cli.telling import tell
+from constrained_dnc.cli.terminal import print_stderr
 from constrained_dnc.errors import RunError, SettingError, did_you_mean, first_line
 
-COMMANDS = {  # name: (module, what it does)
-    "tasks": ("library", "list the tasks"),
-    "approaches": ("library", "list the approaches"),
-    "show": ("library", "draw one sample of a task, step by step"),
-    "tour": ("library", "problems of every task and a model's answers"),
-    "demo": ("demo", "a baseline and a constrained model on the same problems"),
-    "zoo": ("zoo", "list the pretrained models and what they reach"),
-    "bench": ("bench", "time a training iteration: fused, pure, floor"),
-    "parity": ("parity", "compare with vectors of another implementation"),
-    "train": ("runs", "train a model, or resume a run that was stopped"),
-    "evaluate": ("runs", "score a run for every length and memory size"),
-    "predict": ("runs", "answer problems with a trained model"),
-    "explore": ("explore", "see what the memory does, in a browser"),
-    "replay": ("runs", "say why updates of a run were skipped"),
-    "frontier": ("runs", "map a run's score over input length and memory size"),
-    "reproduce": ("studies", "train, evaluate and analyse a whole study, then report"),
-    "report": ("studies", "rebuild tables, figures and page of a study"),
-    "results": ("studies", "ask the results of a study a question in SQL"),
+GROUPS = {  # title: {command: (module, summary)}
+    "look at tasks and trained models": {
+        "demo": ("demo", "a baseline and a constrained model on the same problems"),
+        "zoo": ("zoo", "list the pretrained models and the lengths they reach"),
+        "show": ("library", "list tasks and approaches, or draw one sample step by step"),
+        "predict": ("runs", "answer problems with a trained model"),
+        "explore": ("explore", "see what the memory does, in a browser"),
+    },
+    "train and evaluate one model": {
+        "train": ("train", "train a model, or resume a run that was stopped"),
+        "evaluate": ("runs", "score a model at every length"),
+        "frontier": ("runs", "map a model's score over input length and memory size"),
+        "replay": ("runs", "explain why updates of a run were skipped"),
+    },
+    "compare approaches": {
+        "study": ("studies", "train, evaluate and analyse many runs, then report"),
+        "report": ("studies", "rebuild tables, figures and page of a study"),
+        "results": ("studies", "print a study's maximum lengths, or export all results as CSV"),
+    },
 }
-
-LEAST_ADDRESS_SPACE = 2 * 10**9
-"""Bytes; a paper-size model trains within it."""
+COMMANDS = {name: entry for group in GROUPS.values() for name, entry in group.items()}
+SHELLS = ("bash", "fish", "zsh")
 
 EXAMPLES = """examples:
-  cdnc show sort --length 8
-  cdnc tour
+  cdnc demo
+  cdnc predict zoo:sort/compr+reg "3 1 4 1 0"
   cdnc train copy --preset smoke --run-dir runs/first
   cdnc evaluate runs/first
-  cdnc predict runs/first "3 1 4"
-  cdnc explore runs/first
-  cdnc reproduce --preset quick
-"""
+  cdnc study --preset quick
+
+cdnc --print-completion bash|fish|zsh prints a completion script for your shell."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; a value that is not accepted gives a one-sentence error and exit code 2."""
-    arguments = list(sys.argv[1:] if arguments is None else arguments)
-    if arguments[:1] == ["help"] and arguments[1:]:  # `cdnc help train`
-        arguments = [arguments[1], "--help"]
-    if sys.stdout is None:
-        return _tell("standard output is closed; to discard it, redirect it to /dev/null", 1)
+    """Run one command: a mistake is one sentence and exit code 2, a file that fails is 1."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # where its encoding lacks a character
     try:
-        code = _run(*arguments)
-        sys.stdout.flush()
+        code = _run(*(sys.argv[1:] if arguments is None else arguments))
+        print(end="", flush=True)  # a full disk is noticed here
     except SettingError as error:
-        code = _tell(error, 2)
+        code = _fail(error, 2)
     except RunError as error:
-        code = _tell(error, 1)
+        code = _fail(error, 1)
     except KeyboardInterrupt:
-        code = _tell("interrupted", 130)
-    except BrokenPipeError:  # the reader of our output has left, as with `| head`
-        _drop_output()
+        code = _fail("interrupted", 130)
+    except BrokenPipeError:  # the reader has left, as with `| head`
+        _discard_output()
         code = 141
     except (OSError, MemoryError, RuntimeError, ImportError) as error:
-        reason = _shortage(error)
-        if reason is None:
+        shortage = _shortage(error)
+        if shortage is None:
             raise
-        _drop_output()
-        code = _tell(reason, 1)
+        _discard_output()
+        code = _fail(shortage, 1)
     return code
 
 
-def _tell(problem: object, code: int) -> int:
-    tell(f"cdnc: {problem}")
+def _fail(reason: object, code: int) -> int:
+    print_stderr(f"cdnc: {reason}")
     return code
 
 
 def _shortage(error: BaseException) -> str | None:
-    """What the system could not give, in one sentence; None for any other error."""
+    """What the system could not provide, in one sentence; None for any other error."""
     text = first_line(error)
     if isinstance(error, OSError):
         return ": ".join(map(str, filter(None, (error.filename, error.strerror)))) or text
     if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in text or "Out of memory" in text:
-        return f"there is not enough memory for this ({text})"
-    short_of = ("Too many open files", "Cannot allocate", "temporarily unavailable", "new thread")
-    return text if any(words in text for words in short_of) else None
+        return f"not enough memory ({text})"
+    limits = ("Too many open files", "Cannot allocate", "temporarily unavailable", "new thread")
+    return text if any(words in text for words in limits) else None
 
 
-def _require_address_space() -> None:
-    """Refuse a limit (ulimit -v) within which XLA ends the process without a word."""
-    try:
-        import resource  # noqa: PLC0415
-    except ImportError:  # not a Unix system
-        return
-    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-    if limit != resource.RLIM_INFINITY and limit < LEAST_ADDRESS_SPACE:
-        accepted = f"at least {LEAST_ADDRESS_SPACE // 10**6}, or unlimited"
-        raise SettingError("the address space (ulimit -v) in MB", limit // 10**6, accepted)
-
-
-def _drop_output() -> None:
-    """Let nothing more be said to a standard output that is full or gone."""
+def _discard_output() -> None:
+    """Redirect standard output to /dev/null if it is full or gone, for the interpreter's exit."""
     try:
         sys.stdout.flush()
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _run(name: str = "help", *arguments: str) -> int:
+def _run(name: str = "--help", *arguments: str) -> int:
+    if name == "help" and arguments:  # `cdnc help train`
+        name, arguments = arguments[0], ("--help",)
     if name in ("-h", "--help", "help"):
         print(_help())
-        return 0
-    if name in ("--version", "-V"):
-        print(constrained_dnc.__version__)
-        return 0
-    if name == "--print-completion":
-        from constrained_dnc.cli.completion import completion_script  # noqa: PLC0415
+    elif name in ("-V", "--version"):
+        print(import_module("constrained_dnc").__version__)
+    elif name == "--print-completion":
+        _print_completion(*arguments[:1])
+    elif name not in COMMANDS:
+        raise SettingError(f"unknown command {name!r}{did_you_mean(name, COMMANDS)}; see cdnc -h")
+    else:
+        parse = import_module("constrained_dnc.cli.parsing").parse
+        code: int = parse(_command(name), list(arguments), f"cdnc {name}").run()
+        return code
+    return 0
 
-        print(completion_script(arguments[0] if arguments else "", COMMANDS))
-        return 0
-    if name not in COMMANDS:
-        accepted = f"one of {', '.join(COMMANDS)}{did_you_mean(name, COMMANDS)}"
-        raise SettingError("command", name, accepted)
-    _require_address_space()
-    module = importlib.import_module(f"constrained_dnc.cli.{COMMANDS[name][0]}")
-    code: int = getattr(module, name)(list(arguments))
-    return code
+
+def _command(name: str) -> type:
+    """The class of a command."""
+    command: type = getattr(import_module(f"{__name__}.{COMMANDS[name][0]}"), name.capitalize())
+    return command
 
 
 def _help() -> str:
-    width = max(map(len, COMMANDS))
-    commands = "\n".join(f"  {name:{width}}  {what}" for name, (_, what) in COMMANDS.items())
-    return (
-        "usage: cdnc COMMAND [OPTIONS]\n\n"
-        "Differentiable neural computers that keep working on longer inputs.\n\n"
-        f"commands (cdnc COMMAND --help says more):\n{commands}\n\n{EXAMPLES}"
-        "\ncdnc --print-completion bash|fish|zsh prints what your shell needs to complete this."
+    lines = ["usage: cdnc COMMAND [OPTIONS]", ""]
+    lines.append("Differentiable neural computers that keep working on longer inputs.")
+    for title, commands in GROUPS.items():
+        lines += ["", f"{title}:"]
+        lines += [f"  {name:8}  {summary}" for name, (_, summary) in commands.items()]
+    return "\n".join(
+        [*lines, "", "cdnc COMMAND --help lists the options of a command.", "", EXAMPLES]
     )
+
+
+def _print_completion(shell: str = "") -> None:
+    if shell not in SHELLS:
+        raise SettingError(f"--print-completion must be one of {', '.join(SHELLS)}")
+    from tyro.extras import subcommand_cli_from_dict  # noqa: PLC0415 - for completion only
+
+    script = ["--tyro-print-completion", shell]
+    try:
+        subcommand_cli_from_dict({n: _command(n) for n in COMMANDS}, prog="cdnc", args=script)
+    except SystemExit:  # the script is printed
+        if shell == "bash":  # where the parser has no words, the shell completes paths
+            print('_cdnc() { _tyro_cdnc; [[ "${COMPREPLY[*]}" ]] || COMPREPLY=(); }')
+            print("complete -o bashdefault -o default -F _cdnc cdnc")

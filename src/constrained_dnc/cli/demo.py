@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from math import floor
 from typing import Any
 
-from constrained_dnc.cli.parsing import parse
+from constrained_dnc.cli.terminal import print_table
 from constrained_dnc.config import parse_lengths
 from constrained_dnc.errors import LARGEST_SEED, SettingError, require_integer
 from constrained_dnc.evaluation.prediction import predict
 from constrained_dnc.published import ITERATIONS
 from constrained_dnc.tasks.task import AbstractTask
 from constrained_dnc.training.run import Run, load_run
-from constrained_dnc.zoo import PREFIX, find
+from constrained_dnc.zoo import PREFIX, Pretrained, find
 
 SHOWN = range(10, 101, 10)
 """Lengths of the table of scores."""
@@ -23,7 +23,9 @@ LONGEST_PRINTED = 10_000
 
 
 @dataclass(frozen=True)
-class _Demo:
+class Demo:
+    """Give a baseline and a constrained model the same problems, of increasing length."""
+
     task: str = "sort"
     """A task whose result is one sequence of digits: sort, copy, shift or differentiation."""
     baseline: str = "stateful-baseline"
@@ -33,53 +35,50 @@ class _Demo:
     lengths: str = "10,30,45"
     """Input lengths of the problems, such as 10..50:10; the models were trained on 5 to 15."""
     seed: int = 0
-    """Which problems are drawn."""
+    """Which problems are sampled."""
+
+    def run(self) -> int:
+        """Print the answers of both models, then their scores over many problems."""
+        require_integer("seed", self.seed, 0, LARGEST_SEED)
+        lengths = parse_lengths(self.lengths)
+        require_integer("lengths", lengths[-1], 1, LONGEST_PRINTED)
+        names = [f"{PREFIX}{self.task}/{name}" for name in (self.baseline, self.constrained)]
+        runs = [load_run(name) for name in names]
+        problems = [_sample(runs[0].task, length, self.seed) for length in lengths]
+        training = runs[0].config.training
+        print(
+            f"{self.task} by two pretrained models, both trained on lengths {training.min_length} "
+            f"to {training.max_length}. A mark below an entry: it is wrong.\n"
+            + "\n".join([runs[0].task.answer_note, *map(_origin, runs)]),
+            flush=True,
+        )
+        for problem in problems:
+            print(f"\nlength {len(problem)}\n{_compared(runs, problem)}", flush=True)
+        print("\nThe two models over many problems, % right by input length, rounded down:")
+        print_table(["", *map(str, SHOWN)], [_curve(find(name)) for name in names])
+        return 0
 
 
-def demo(arguments: list[str]) -> int:
-    """Give a baseline and a constrained model the same problems, of increasing length."""
-    asked = parse(_Demo, arguments, "cdnc demo", demo.__doc__)
-    require_integer("seed", asked.seed, 0, LARGEST_SEED)
-    lengths = parse_lengths(asked.lengths)
-    require_integer("lengths", lengths[-1], 1, LONGEST_PRINTED)
-    approaches = (asked.baseline, asked.constrained)
-    runs = [load_run(f"{PREFIX}{asked.task}/{approach}") for approach in approaches]
-    problems = [_drawn(runs[0].task, length, asked.seed) for length in lengths]
-    training = runs[0].config.training
-    print(
-        f"{asked.task} by two pretrained models, both trained on lengths {training.min_length} to "
-        f"{training.max_length}. A mark below an entry: it is wrong.\n{runs[0].task.answer_note}\n"
-        + "\n".join(map(_about, runs)),
-        flush=True,
-    )
-    for problem in problems:
-        print(f"\nlength {len(problem)}")
-        print(_compared(runs, problem), flush=True)
-    print(f"\n{_curves(asked.task, approaches)}")
-    return 0
-
-
-def _about(run: Run) -> str:
-    """Which of many models this is: others of its kind score otherwise."""
-    config, rule = run.config, run.default_rule
+def _origin(run: Run) -> str:
+    """Which of many models this is: others of its kind score differently."""
+    config = run.config
     return (
-        f"{config.approach.name}: trial {config.seed}, {run.status.iteration} iterations "
-        f"(paper: {ITERATIONS}), {config.model.memory_size} slots, selected by the rule {rule}."
+        f"{config.approach.name}: seed {config.seed}, {run.status.iteration} iterations "
+        f"(paper: {ITERATIONS}), {config.model.memory_size} slots, selected by {run.default_rule}."
     )
 
 
-def _drawn(task: AbstractTask, length: int, seed: int) -> Any:
+def _sample(task: AbstractTask, length: int, seed: int) -> Any:
     """A problem that can be printed as digits, as can its result."""
     problem = task.sample(seed, 1, length).problems[0]
     for entries in (problem, task.solve(problem)):
         if not isinstance(entries, tuple) or any(type(entry) is not int for entry in entries):
-            accepted = "one whose problems and results are sequences of digits"
-            raise SettingError("task", task.name, accepted)
+            raise SettingError(f"{task.name} has problems or answers that are not digits")
     return problem
 
 
 def _compared(runs: Sequence[Run], problem: Any) -> str:
-    """The right answer to one problem and those of the models, wrong entries marked."""
+    """The solution of one problem and the models' answers, wrong entries marked."""
     task = runs[0].task
     right = task.solve(problem)
     width = max(len(run.config.approach.name) for run in runs)
@@ -106,19 +105,8 @@ def _digits(entries: Sequence[int | None]) -> str:
     )
 
 
-def _curves(task: str, approaches: Sequence[str]) -> str:
-    """The stored scores of both models over lengths, as a table."""
-    width = max(map(len, approaches))
-    lines = [
-        "The same two models over many problems, % right by input length, rounded down:",
-        f"  {'':{width}}  " + " ".join(f"{length:4}" for length in SHOWN),
-    ]
-    for approach in approaches:
-        model = find(f"{PREFIX}{task}/{approach}")
-        scores = model.scores()
-        cells = (
-            f"{floor(100 * scores[length] + 1e-6):4}" if length in scores else "   -"
-            for length in SHOWN
-        )
-        lines.append(f"  {approach:{width}}  " + " ".join(cells))
-    return "\n".join(lines)
+def _curve(model: Pretrained) -> list[object]:
+    """The stored scores of a model, a cell for each length that is shown."""
+    scores = model.scores()
+    cells = [floor(100 * scores[n] + 1e-6) if n in scores else "-" for n in SHOWN]
+    return [model.approach, *cells]

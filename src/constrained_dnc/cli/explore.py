@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import urlencode
 
 import tyro
 
 from constrained_dnc import published, zoo
-from constrained_dnc.choices import SelectionRule
-from constrained_dnc.cli.parsing import MEMORY_SIZE, parse
+from constrained_dnc.cli.parsing import Flag, Memory, Selection, TrustCode, option, read_problem
 from constrained_dnc.errors import RunError, SettingError
 from constrained_dnc.files import write_atomically
 from constrained_dnc.model.config import MemorySize, read_memory_size
@@ -24,67 +24,104 @@ from constrained_dnc.training.compilation import use_compilation_cache
 from constrained_dnc.training.disk import CONFIG
 from constrained_dnc.training.run import load_run, open_run
 
-ACCEPTED = f"a run directory, with a {CONFIG}, a folder of them, or zoo:TASK/APPROACH"
+RUN_ARGUMENT = "a run directory, a folder of them, or zoo:TASK/APPROACH"
 
 
 @dataclass(frozen=True)
-class _Explore:
-    what: Annotated[
-        tuple[str, ...],
-        tyro.conf.Positional,
-        tyro.conf.arg(metavar="[RUN ...] [TEXT]", help_behavior_hint=""),
-    ] = ()
-    """Run directories, also of runs in training, folders of them, or pretrained models such as
-    zoo:sort/compr+reg (by default all of these); last a problem, such as "3 1 4 1 0"."""
-    html: Path | None = None
-    """Write the page of the problem to this self-contained file, and exit."""
-    memory_size: Annotated[str | None, MEMORY_SIZE] = None
-    """Slots of the memory, by default those of training; or growing, with the input."""
-    selection: SelectionRule | None = None
-    """Rule that selected the parameters; by default the one that `cdnc predict` uses."""
-    port: int | None = None
-    """Port of the page on this machine; by default 8050 or the next free one."""
-    browser: bool = True
-    """Open the page in a browser."""
-    trust_code: bool = False
-    """Run the code that a run's config names: a task or controller of your own."""
-
-
-def explore(arguments: list[str]) -> int:
+class Explore:
     """See what the memory does: a page on this machine, or one HTML file.
 
-    The page shows every gate, weight and state of a model at work on a problem, step by step,
-    one model or two side by side. It listens on 127.0.0.1 only; Ctrl-C ends it.
+    The page shows every gate, weight and state of a model at work on a problem, step by step, one
+    model or two side by side. It listens on 127.0.0.1 only; Ctrl-C ends it.
     """
-    asked = parse(_Explore, arguments, "cdnc explore", explore.__doc__)
-    names, text = sort_out(asked.what)
-    use_compilation_cache()
-    if text is not None:
-        require_problem(text, names[0], asked.trust_code)
-    memory_size: MemorySize | None = None
-    if asked.memory_size is not None:
-        from constrained_dnc.explorer.traces import MAX_DRAWN_SLOTS  # noqa: PLC0415
 
-        memory_size = read_memory_size(asked.memory_size, MAX_DRAWN_SLOTS)
-    if asked.html is not None:
-        _write(names, text, memory_size, asked, asked.html)
-    else:
-        _show(names, text, memory_size, asked)
-    return 0
+    runs_and_text: Annotated[
+        tuple[str, ...],
+        tyro.conf.Positional,
+        option(
+            "Run directories, folders of them, or pretrained models such as zoo:sort/compr+reg, by "
+            'default all of these; last a problem, such as "3 1 4 1 0".',
+            "[RUN ...] [TEXT]",
+        ),
+    ] = ()
+    html: Annotated[Path | None, option()] = None
+    """Write the page of the problem to this self-contained file, and exit."""
+    memory: Memory = None
+    selection: Selection = None
+    port: Annotated[int | None, option()] = None
+    """Port of the page on this machine; by default 8050 or the next free one."""
+    no_browser: Flag = False
+    """Print the address only."""
+    trust_code: TrustCode = False
+
+    def run(self) -> int:
+        """Write the file, or serve the page until it is interrupted."""
+        names, text = split_arguments(self.runs_and_text)
+        use_compilation_cache()
+        if text is not None:
+            text = check_problem(text, names[0], self.trust_code)
+        memory: MemorySize | None = None
+        if self.memory is not None:
+            from constrained_dnc.explorer.traces import MAX_DRAWN_SLOTS  # noqa: PLC0415
+
+            memory = read_memory_size(self.memory, MAX_DRAWN_SLOTS)
+        if self.html is not None:
+            self._write(names, text, memory, self.html)
+        else:
+            self._serve(names, text, memory)
+        return 0
+
+    def _serve(self, names: list[str], text: str | None, memory: MemorySize | None) -> None:
+        from constrained_dnc.explorer import server  # noqa: PLC0415 - slow to import
+
+        listening = server.listen(self.port)
+        port = listening.getsockname()[1]
+        shown = {"problem": text, "compare": _second(names), "memory": memory}
+        shown = {name: value for name, value in shown.items() if value}
+        fragment = "#" + urlencode({"model": names[0], **shown}) if shown else ""
+        address = f"http://{server.HOST}:{port}/{fragment}"
+        print(f"{address}  (Ctrl-C ends it)", flush=True)
+        if self.no_browser:
+            here = f"{_user()}@{socket.gethostname()}"
+            print(f"from another machine: ssh -N -L {port}:{server.HOST}:{port} {here}", flush=True)
+        else:
+            webbrowser.open(address)
+        models = server.ModelCache(names, self.selection, trust_code=self.trust_code)
+        asyncio.run(server.serve(models, listening))
+
+    def _write(
+        self, names: list[str], text: str | None, memory: MemorySize | None, path: Path
+    ) -> None:
+        from constrained_dnc.explorer import open_model, trace  # noqa: PLC0415 - slow to import
+        from constrained_dnc.explorer.page import one_file  # noqa: PLC0415
+
+        if len(names) > 2:
+            raise SettingError(f"--html shows one or two models, not {len(names)}")
+        models = [open_model(name, self.selection, trust_code=self.trust_code) for name in names]
+        first = models[0].task
+        if any(model.task.name != first.name for model in models):
+            raise SettingError(f"{' and '.join(names)} are models of different tasks")
+        if text is None:
+            length = models[0].first_length(is_compared=len(models) > 1)
+            text = first.format_problem(first.sample(0, 1, length).problems[0])
+        page = one_file([trace(model, text, memory) for model in models])
+        write_atomically(path, page.encode())
+        print(f"{path}: {path.stat().st_size / 1e6:.1f} MB, opens in any browser")
 
 
-def sort_out(given: Sequence[str]) -> tuple[list[str], str | None]:
+def split_arguments(arguments: Sequence[str]) -> tuple[list[str], str | None]:
     """Models, by default all pretrained ones, and the problem if the last argument is none."""
-    if not given:
+    if not arguments:
         return farthest_first() or [zoo.find(zoo.PREFIX).name], None  # the latter refuses
     names: list[str] = []
-    for place, argument in enumerate(given):
-        found = [zoo.find(argument).name] if zoo.is_name(argument) else runs_in(Path(argument))
-        if not found and place and place == len(given) - 1:
+    for place, argument in enumerate(arguments):
+        is_pretrained = zoo.is_name(argument)
+        models = [zoo.find(argument).name] if is_pretrained else runs_in(Path(argument))
+        if not models and place and place == len(arguments) - 1:
             return names, argument
-        if not found:
-            raise SettingError("run", argument, ACCEPTED)
-        names += found
+        if not models:
+            raise SettingError(f"{argument!r} is not {RUN_ARGUMENT}")
+        names += models
     return names, None
 
 
@@ -102,17 +139,18 @@ def farthest_first() -> list[str]:
     return sorted(models, key=lambda name: rank(models[name]))
 
 
-def require_problem(text: str, name: str, trust_code: bool) -> None:
-    """Refuse a last argument that is neither: it may be a run or a problem that was mistyped."""
-    from constrained_dnc.explorer.traces import read_problem  # noqa: PLC0415 - slow to import
+def check_problem(text: str, name: str, trust_code: bool) -> str:
+    """The last argument as the page reads problems; it may be a mistyped run or problem."""
+    from constrained_dnc.explorer.traces import read_problem as check  # noqa: PLC0415 - slow
 
     task = load_run(name, trust_code=trust_code).task
     try:
-        task.parse(text)
+        problem = read_problem(task, text)
     except SettingError as error:
-        accepted = f"a problem of {task.name} ({error.args[-1]}), or {ACCEPTED}"
-        raise SettingError("last argument", text, accepted) from error
-    read_problem(task, text)
+        raise SettingError(f"{text!r} is neither {RUN_ARGUMENT}, nor a problem: {error}") from error
+    text = task.format_problem(problem)
+    check(task, text)
+    return text
 
 
 def runs_in(folder: Path) -> list[str]:
@@ -122,30 +160,6 @@ def runs_in(folder: Path) -> list[str]:
     if (folder / CONFIG).is_file():
         return [str(folder)]
     return sorted(str(path.parent) for path in folder.glob(f"*/{CONFIG}"))
-
-
-def _write(
-    names: list[str],
-    text: str | None,
-    memory_size: MemorySize | None,
-    asked: _Explore,
-    path: Path,
-) -> None:
-    from constrained_dnc.explorer import open_model, trace  # noqa: PLC0415 - slow to import
-    from constrained_dnc.explorer.page import one_file  # noqa: PLC0415
-
-    if len(names) > 2:
-        raise SettingError("run", ", ".join(names), "one or two with --html")
-    models = [open_model(name, asked.selection, trust_code=asked.trust_code) for name in names]
-    first = models[0].task
-    if any(model.task.name != first.name for model in models):
-        raise SettingError("run", ", ".join(names), "two runs of one task")
-    if text is None:
-        length = models[0].first_length(is_compared=len(models) > 1)
-        text = first.format_problem(first.sample(0, 1, length).problems[0])
-    page = one_file([trace(model, text, memory_size) for model in models])
-    write_atomically(path, page.encode())
-    print(f"{path}: {path.stat().st_size / 1e6:.1f} MB, opens in any browser")
 
 
 def _user() -> str:
@@ -163,27 +177,3 @@ def _second(names: list[str]) -> str | None:
         return baseline if is_there else None
     first, second = (open_run(name).config.task for name in names)
     return names[1] if first == second else None
-
-
-def _show(
-    names: list[str], text: str | None, memory_size: MemorySize | None, asked: _Explore
-) -> None:
-    from urllib.parse import urlencode  # noqa: PLC0415
-
-    from constrained_dnc.explorer import server  # noqa: PLC0415 - slow to import
-
-    listening = server.listen(asked.port)
-    port = listening.getsockname()[1]
-    address = f"http://{server.HOST}:{port}/"
-    known = {"problem": text, "compare": _second(names), "memory": memory_size}
-    if any(known.values()):
-        given = {name: value for name, value in known.items() if value}
-        address += "#" + urlencode({"model": names[0], **given})
-    print(f"{address}  (Ctrl-C ends it)", flush=True)
-    if asked.browser:
-        webbrowser.open(address)
-    else:
-        here = f"{_user()}@{socket.gethostname()}"
-        print(f"from another machine: ssh -N -L {port}:{server.HOST}:{port} {here}", flush=True)
-    models = server.ModelCache(names, asked.selection, trust_code=asked.trust_code)
-    asyncio.run(server.serve(models, listening))

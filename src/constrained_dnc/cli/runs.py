@@ -1,391 +1,261 @@
-"""Commands about one run: train, evaluate, frontier, predict, replay."""
+"""Commands about one trained model: evaluate, frontier, predict, replay."""
 
 from __future__ import annotations
 
 import json
 import sys
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from constrained_dnc.approaches import APPROACHES, Approach
-from constrained_dnc.choices import PAPER_RULE, BackendChoice, SelectionRule
-from constrained_dnc.cli.parsing import MEMORY_SIZE, parse, value_of
-from constrained_dnc.cli.progress import Ticker
-from constrained_dnc.config import (
-    PRESETS,
-    Config,
-    EvaluationConfig,
-    TrainingConfig,
-    make_config,
-    parse_lengths,
-    parse_memories,
+from constrained_dnc.cli.parsing import (
+    Backend,
+    Flag,
+    Memory,
+    RunArgument,
+    Selection,
+    Threads,
+    TrustCode,
+    option,
+    read_problem,
 )
-from constrained_dnc.errors import RunError, SettingError, one_of
-from constrained_dnc.model.config import GROWING, ModelConfig, read_memory_size
-from constrained_dnc.plugins import is_import_path
-from constrained_dnc.tasks.registry import get_task
+from constrained_dnc.cli.progress import ProgressBar
+from constrained_dnc.cli.terminal import print_stderr, print_table
+from constrained_dnc.config import parse_lengths, parse_memories
+from constrained_dnc.errors import SettingError
+from constrained_dnc.model.config import read_memory_size
+from constrained_dnc.published import THRESHOLD, max_length_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from constrained_dnc.tasks.task import Answer, Problem
     from constrained_dnc.training.run import Run
 
-DIVERGED = 3
-_PRESETS = "Which defaults, and how long they take on one core: "
-_PRESETS += ", ".join(f"{preset.name} ({preset.run_takes})" for preset in PRESETS.values())
+Lengths = Annotated[str | None, option(metavar="LENGTHS")]
+Memories = Annotated[str | None, option(metavar="MEMORIES")]
 
 
-@dataclass(frozen=True)
-class _Train:
-    task: Annotated[
-        str,
-        tyro.conf.Positional,
-        tyro.conf.arg(metavar="TASK", help_behavior_hint="(required)"),
-    ]
-    """A task: its name, package.module:Class or file.py:Class."""
-    approach: Annotated[Approach, tyro.conf.AvoidSubcommands, tyro.conf.FlagConversionOff]
-    """A combination of your own; give it a name of its own."""
-    preset: Annotated[str, tyro.conf.arg(metavar="NAME", help=_PRESETS)] = "paper"
-    approach_name: Annotated[str, tyro.conf.arg(name="approach", metavar="NAME")] = "compr+reg"
-    """Which approach; `cdnc approaches` lists them. One of your own: file.py:NAME."""
-    seed: int = 0
-    """Fixes the first parameters and every batch."""
-    run_dir: Path | None = None
-    """The run directory; by default runs/TASK-APPROACH-SEED."""
-    backend: BackendChoice = "auto"
-    """What computes: C++ where possible (auto), C++ (fused) or JAX (pure)."""
-    threads: int | None = None
-    """Threads of the fused backend; by default all cores."""
-    restart: bool = False
-    """Start over; a run in the folder is moved to RUN_DIR.old-1."""
-    trust_code: bool = False
-    """With --run-dir alone, run the code that the stored config names."""
-    model: ModelConfig = field(default_factory=ModelConfig)
-    training: TrainingConfig = field(default_factory=TrainingConfig)
-    evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
-
-
-def train(arguments: list[str]) -> int:
-    """Train one model; the same command resumes a run that was stopped.
-
-    Without TASK, --run-dir resumes the run that is there, and options change its settings.
-    Groups of options are parts of the config, with the values that preset and approach give them.
-    """
-    if value_of(arguments, "--model.memory-size", "") == GROWING:
-        accepted = "a number of slots: a memory can grow only once its model is trained"
-        raise SettingError("model.memory_size", GROWING, accepted)
-    preset = value_of(arguments, "--preset", _Train.preset)
-    name = value_of(arguments, "--approach", _Train.approach_name)
-    base = make_config("sort", _approach_named(name), preset=preset)
-    default = _Train(
-        task="",  # refused by the config
-        approach=base.approach,
-        preset=preset,
-        approach_name=name,
-        model=base.model,
-        training=base.training,
-        evaluation=base.evaluation,
-    )
-    asked = parse(_Train, arguments, "cdnc train", train.__doc__, default)
-    names_preset = {"--preset", "--approach"} & {word.partition("=")[0] for word in arguments}
-    if not asked.task and not names_preset and _is_run(asked.run_dir):
-        asked = parse(_Train, arguments, "cdnc train", train.__doc__, _stored(asked))
-    config = Config(
-        asked.task, asked.approach, asked.seed, asked.model, asked.training, asked.evaluation
-    )
-    task_name = get_task(config.task).name
-    folder = asked.run_dir or Path("runs", f"{task_name}-{config.approach.name}-{config.seed}")
-    with Ticker("iteration") as ticker:
-        from constrained_dnc.training.compilation import use_compilation_cache  # noqa: PLC0415
-        from constrained_dnc.training.loop import train as train_run  # noqa: PLC0415 - slow
-        from constrained_dnc.training.run import open_run  # noqa: PLC0415
-
-        use_compilation_cache()
-        try:
-            run = train_run(
-                config,
-                folder,
-                backend=asked.backend,
-                threads=asked.threads,
-                observer=ticker,
-                restart=asked.restart,
-            )
-        except (KeyboardInterrupt, SystemExit):
-            if not _has_ended(config, folder):
-                raise
-            run = open_run(folder)  # the signal came too late to stop anything
-    status = run.status
-    print(
-        f"{status.state} after iteration {status.iteration}: {status.reason}; "
-        f"selected iteration {status.best_iteration[PAPER_RULE]}, "
-        f"skipped updates {status.skipped_updates}"
-    )
-    return DIVERGED if status.state == "diverged" else 0
-
-
-def _is_run(folder: Path | None) -> bool:
-    from constrained_dnc.training.disk import CONFIG  # noqa: PLC0415 - slow to import
-
-    return folder is not None and (folder / CONFIG).is_file()
-
-
-def _stored(args: _Train) -> _Train:
-    """The settings of the run in a folder, as defaults."""
+def open_model(name: str | Path, trust_code: bool) -> Run:
+    """A run or a pretrained model; what it compiles is kept for the next time."""
+    from constrained_dnc.training.compilation import use_compilation_cache  # noqa: PLC0415
     from constrained_dnc.training.run import load_run  # noqa: PLC0415 - slow to import
 
-    assert args.run_dir is not None
-    config = load_run(args.run_dir, trust_code=args.trust_code).config
-    return replace(
-        args,
-        task=config.task,
-        approach=config.approach,
-        seed=config.seed,
-        model=config.model,
-        training=config.training,
-        evaluation=config.evaluation,
+    use_compilation_cache()
+    return load_run(name, trust_code=trust_code)
+
+
+def _show(bar: ProgressBar) -> Callable[[float, float, Any], None]:
+    """What `evaluate` calls with the work done, all of it and the row in hand."""
+    return lambda done, total, row: bar.show(
+        int(100 * done / total), 100, f"length {row.length}, memory {row.memory}"
     )
 
 
-def _approach_named(word: str) -> Approach:
-    if word in APPROACHES:
-        return APPROACHES[word]
-    if not word.endswith(".py") and not is_import_path(word):
-        accepted = f"{one_of(APPROACHES, word)}, or file.py:NAME for one of your own"
-        raise SettingError("approach", word, accepted)
-    from constrained_dnc.sweep.approach_names import find_approaches  # noqa: PLC0415 - slow to import
-
-    found = find_approaches([word])
-    if len(found) > 1:
-        names = ", ".join(approach.name for approach in found)
-        raise SettingError("approach", word, f"one of those that it stands for: {names}")
-    return found[0]
-
-
-def _has_ended(config: Config, folder: Path) -> bool:
-    """Whether a run is as long as asked for, or has diverged."""
-    from constrained_dnc.training.run import ENDED, open_run  # noqa: PLC0415
-
-    try:
-        status = open_run(folder).status
-    except (SettingError, RunError):
-        return False
-    return status.state in ENDED and status.iterations >= config.training.iterations
-
-
 @dataclass(frozen=True)
-class _Evaluate:
-    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
-    """A run directory, also one in training, or a pretrained model such as zoo:sort/compr+reg."""
-    lengths: str | None = None
+class Evaluate:
+    """Score a model at every length, print the scores and store them in the run directory."""
+
+    run_name: RunArgument
+    lengths: Lengths = None
     """Input lengths, such as 2..100 or 2,5..50:5; by default those of the run's config."""
-    memory_size: str | None = None
-    """Memory sizes, such as 80 or 50..200:50,growing; by default that of training. All others use
-    the lengths for extended memory."""
-    batches: int | None = None
-    """Batches of every length; by default those of the run's config."""
-    selection: SelectionRule | None = None
-    """Parameters selected by the score (default), or by the loss on unseen or training lengths."""
-    backend: BackendChoice = "auto"
-    """What computes: C++ where possible (auto), C++ (fused) or JAX (pure)."""
-    threads: int | None = None
-    """Threads of the fused backend; by default all cores."""
-    json: bool = False
-    """Print the rows as one JSON list instead of a table."""
-    trust_code: bool = False
-    """Run the code that the run's config names: a task or controller of your own."""
+    memory: Memories = None
+    """Slots, such as 80 or 50..200:50,growing; by default as in training."""
+    batches: Annotated[int | None, option()] = None
+    """Batches of every length; by default as in the run's config."""
+    selection: Selection = None
+    backend: Backend = "auto"
+    threads: Threads = None
+    json: Flag = False
+    """Print the rows as one JSON list instead of tables."""
+    trust_code: TrustCode = False
 
+    def run(self) -> int:
+        """Evaluate with progress, then print maximum lengths and scores."""
+        memories = None if self.memory is None else parse_memories(self.memory)
+        lengths = None if self.lengths is None else parse_lengths(self.lengths)
+        from constrained_dnc.evaluation.scoring import evaluate  # noqa: PLC0415 - slow to import
 
-def evaluate(arguments: list[str]) -> int:
-    """Score the selected parameters of a run for every length, into a Parquet file."""
-    asked = parse(_Evaluate, arguments, "cdnc evaluate", evaluate.__doc__)
-    sizes = None if asked.memory_size is None else parse_memories(asked.memory_size)
-    lengths = None if asked.lengths is None else parse_lengths(asked.lengths)
-    from constrained_dnc.evaluation.scoring import evaluate as evaluate_run  # noqa: PLC0415 - slow to import
-    from constrained_dnc.training.compilation import use_compilation_cache  # noqa: PLC0415
-    from constrained_dnc.training.run import load_run  # noqa: PLC0415
-
-    use_compilation_cache()
-    run = load_run(asked.run, trust_code=asked.trust_code)
-    with Ticker("percent") as ticker:
-        table = evaluate_run(
-            run,
-            lengths=lengths,
-            memories=sizes,
-            batches=asked.batches,
-            selection=asked.selection,
-            backend=asked.backend,
-            threads=asked.threads,
-            progress=lambda done, total, row: ticker.show(
-                int(100 * done / total), 100, f"length {row.length}, memory size {row.memory}"
-            ),
-        )
-    if asked.json:
-        print(table.to_json(orient="records"))
-    else:
-        _print_scores(run, table)
-    return 0
-
-
-def _print_scores(run: Run, table: pd.DataFrame) -> None:
-    print(f"{'memory size':>11}  {'length':>6}  {run.task.score_kind:>8}  whole sequence")
-    for row in table[table["batches"] > 0].to_dict("records"):
-        print(
-            f"{row['memory']:>11}  {row['length']:6}  {100 * row['score']:6.1f} %  "
-            f"{100 * row['sequence_accuracy']:12.1f} %"
-        )
-    for memory in table[table["batches"] == 0]["memory"].unique():
-        print(f"{memory:>11}  longer inputs not measured: the score is next to the floor")
-    row = table.to_dict("records")[0]
-    print(
-        f"{row['task']}, {row['approach']}, seed {row['seed']}: parameters of iteration "
-        f"{row['iteration']} (selection by rule {row['selection']}; {row['status']} after "
-        f"{row['iterations']}, skipped updates {row['skipped_updates']})"
-    )
-
-
-@dataclass(frozen=True)
-class _Frontier:
-    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
-    """A run directory, or a pretrained model such as zoo:sort/compr+reg."""
-    lengths: str | None = None
-    """Input lengths, such as 2..100 or 2,5..50:5; by default spread over those of the config."""
-    memory_size: str | None = None
-    """Memory sizes, such as 80 or 50..200:50,growing; by default from half to ten times that of
-    training, and growing."""
-    batches: int = 1
-    """Batches of every length and memory size."""
-    trust_code: bool = False
-    """Run the code that the run's config names: a task or controller of your own."""
-
-
-def frontier(arguments: list[str]) -> int:
-    """Map a run's score over input length and memory size: a heat map and a Parquet file."""
-    asked = parse(_Frontier, arguments, "cdnc frontier", frontier.__doc__)
-    from constrained_dnc.evaluation import frontier as mapping  # noqa: PLC0415 - slow to import
-    from constrained_dnc.training.run import load_run  # noqa: PLC0415
-
-    run = load_run(asked.run, trust_code=asked.trust_code)
-    lengths = (
-        mapping.default_lengths(run) if asked.lengths is None else parse_lengths(asked.lengths)
-    )
-    memory_sizes = (
-        mapping.default_memories(run)
-        if asked.memory_size is None
-        else parse_memories(asked.memory_size)
-    )
-    folder = Path() if run.is_pretrained else run.folder
-    with Ticker("evaluated") as ticker:
-        table = mapping.map_frontier(
-            run,
-            lengths,
-            memory_sizes,
-            asked.batches,
-            folder,
-            lambda done, total, planned: ticker.show(
-                100 * done / total, 100.0, f"{planned.memory} slots, length {planned.length}"
-            ),
-        )
-    print(f"frontier: {mapping.draw_frontier(run, table, folder)}")
-    return 0
-
-
-@dataclass(frozen=True)
-class _Predict:
-    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
-    """A run directory, also one in training, or a pretrained model such as zoo:sort/compr+reg."""
-    texts: Annotated[
-        tuple[str, ...],
-        tyro.conf.Positional,
-        tyro.conf.arg(metavar="[TEXT ...]", help_behavior_hint=""),
-    ] = ()
-    """Problems, such as "3 1 4 1 0"; without any, the lines of standard input."""
-    memory_size: Annotated[str | None, MEMORY_SIZE] = None
-    """Slots of the memory, by default those of training; or growing, with the input."""
-    selection: SelectionRule | None = None
-    """Parameters selected by the score (default), or by the loss on unseen or training lengths."""
-    backend: BackendChoice = "auto"
-    """What computes: C++ where possible (auto), C++ (fused) or JAX (pure)."""
-    json: bool = False
-    """Print problems and answers as one JSON list."""
-    trust_code: bool = False
-    """Run the code that the run's config names: a task or controller of your own."""
-
-
-def predict(arguments: list[str]) -> int:
-    """Answer problems with a trained model."""
-    asked = parse(_Predict, arguments, "cdnc predict", predict.__doc__)
-    memory_size = None if asked.memory_size is None else read_memory_size(asked.memory_size)
-    texts = [text for text in asked.texts or _lines() if text.strip()]
-    if not texts:
-        raise SettingError("problem", "", "text, or lines on standard input, such as '3 1 4 1 0'")
-    from constrained_dnc.evaluation.prediction import predict as predict_all  # noqa: PLC0415 - slow
-    from constrained_dnc.training.compilation import use_compilation_cache  # noqa: PLC0415
-    from constrained_dnc.training.run import load_run  # noqa: PLC0415
-
-    use_compilation_cache()
-    run = load_run(asked.run, trust_code=asked.trust_code)
-    task = run.task
-    problems = [task.parse(text) for text in texts]
-    answers = predict_all(
-        run,
-        texts,
-        memory=memory_size,
-        selection=asked.selection,
-        backend=asked.backend,
-    )
-    pairs = list(zip(problems, answers, strict=True))
-    if asked.json:
-        rows = [
-            {"problem": task.format_problem(problem), "right": task.solve(problem), "model": answer}
-            for problem, answer in pairs
-        ]
-        print(json.dumps(rows, default=str))
+        run = open_model(self.run_name, self.trust_code)
+        with ProgressBar("percent") as bar:
+            table = evaluate(
+                run,
+                lengths=lengths,
+                memories=memories,
+                batches=self.batches,
+                selection=self.selection,
+                backend=self.backend,
+                threads=self.threads,
+                progress=_show(bar),
+            )
+        if self.json:
+            print(table.to_json(orient="records"))
+        else:
+            print_scores(table)
         return 0
-    for place, (problem, answer) in enumerate(pairs):
-        if place:
-            print()
-        print(f"problem  {task.format_problem(problem)}")
-        print(f"right    {task.format_answer(task.solve(problem))}")
-        print(f"model    {task.format_answer(answer)}")
-    return 0
 
 
-def _lines() -> list[str]:
-    """The text of standard input; a terminal is not waited for."""
+def print_scores(table: pd.DataFrame) -> None:
+    """The maximum lengths of every memory, then all scores, then where they come from."""
+    rows = table[table["batches"] > 0].to_dict("records")
+    by_memory: dict[str, list[dict[Any, Any]]] = {}
+    for row in rows:
+        by_memory.setdefault(row["memory"], []).append(row)
+    print(f"Maximum length: the longest input with at least {100 * THRESHOLD:.0f} % right")
+    longest = [
+        [memory, *(_max_length(part, name) for name in ("score", "sequence_accuracy"))]
+        for memory, part in by_memory.items()
+    ]
+    print_table(["memory", f"by {rows[0]['score_kind']}", "by whole answers"], longest, left=0)
+    print()
+    shares = ("score", "sequence_accuracy", "floor")
+    cells = [
+        [memory, row["length"], *(f"{100 * row[share]:.1f} %" for share in shares)]
+        for memory, part in by_memory.items()
+        for row in part
+    ]
+    headings = ["memory", "length", rows[0]["score_kind"], "whole answers", "floor"]
+    print_table(headings, cells, left=0)
+    for memory in table[table["batches"] == 0]["memory"].unique():
+        print(f"memory {memory}: longer inputs were not measured, the score is near the floor")
+    row = rows[0]
+    print(
+        f"\n{row['task']}, {row['approach']}, seed {row['seed']}: parameters of iteration "
+        f"{row['iteration']}, selected by {row['selection']}; {row['status']} after "
+        f"{row['iterations']} iterations, skipped updates {row['skipped_updates']}"
+    )
+
+
+def _max_length(rows: Sequence[dict[Any, Any]], score: str) -> int:
+    return max_length_of({row["length"]: row[score] for row in rows})
+
+
+@dataclass(frozen=True)
+class Frontier:
+    """Map a model's score over input length and memory size: a heat map and a Parquet file."""
+
+    run_name: RunArgument
+    lengths: Lengths = None
+    """Input lengths, such as 2..100 or 2,5..50:5; by default up to twenty of the run's config."""
+    memory: Memories = None
+    """Slots, such as 80 or 50..200:50,growing; by default half to ten times training's, growing."""
+    batches: int = 1
+    """Batches of every length and memory."""
+    selection: Selection = None
+    trust_code: TrustCode = False
+
+    def run(self) -> int:
+        """Evaluate every pair of length and memory, and draw the map."""
+        from constrained_dnc.evaluation import frontier  # noqa: PLC0415 - slow to import
+
+        run = open_model(self.run_name, self.trust_code)
+        lengths = parse_lengths(self.lengths) if self.lengths else frontier.default_lengths(run)
+        memories = frontier.default_memories(run)
+        if self.memory is not None:
+            memories = parse_memories(self.memory)
+        folder = Path() if run.is_pretrained else run.folder
+        with ProgressBar("percent") as bar:
+            table = frontier.map_frontier(
+                run, lengths, memories, self.batches, folder, _show(bar), self.selection
+            )
+        print(f"frontier: {frontier.draw_frontier(run, table, folder)}")
+        return 0
+
+
+@dataclass(frozen=True)
+class Predict:
+    """Answer problems with a trained model."""
+
+    run_name: RunArgument
+    texts: Annotated[tuple[str, ...], tyro.conf.Positional, option(metavar="[TEXT ...]")] = ()
+    """Problems, such as 31410 or "3 1 4 1 0"; without any, the lines of standard input."""
+    memory: Memory = None
+    selection: Selection = None
+    backend: Backend = "auto"
+    json: Flag = False
+    """Print problems and answers as one JSON list."""
+    trust_code: TrustCode = False
+
+    def run(self) -> int:
+        """Print every problem, its solution and the model's answer."""
+        memory = None if self.memory is None else read_memory_size(self.memory)
+        texts = [text for text in self.texts or _input_lines() if text.strip()]
+        if not texts:
+            raise SettingError("no problem given: add text, such as '3 1 4 1 0', or pipe lines in")
+        from constrained_dnc.evaluation.prediction import predict  # noqa: PLC0415 - slow to import
+
+        run = open_model(self.run_name, self.trust_code)
+        problems = [read_problem(run.task, text) for text in texts]
+        answers = predict(
+            run,
+            [run.task.format_problem(problem) for problem in problems],
+            memory=memory,
+            selection=self.selection,
+            backend=self.backend,
+        )
+        _note_lengths(run, problems)
+        (_print_json if self.json else _print_answers)(run, problems, answers)
+        return 0
+
+
+def _input_lines() -> list[str]:
+    """The lines of standard input, if it is not a terminal."""
     if sys.stdin is None or sys.stdin.isatty():
         return []
     try:
         return sys.stdin.read().splitlines()
     except UnicodeDecodeError as error:
-        raise SettingError("standard input", error.object[:20], "text in UTF-8") from error
+        raise SettingError("standard input is not text in UTF-8") from error
+
+
+def _note_lengths(run: Run, problems: Sequence[Problem]) -> None:
+    """Say which problems the model was not trained for."""
+    training = run.config.training
+    lengths = sorted({run.task.length_of(problem) for problem in problems})
+    others = [n for n in lengths if not training.min_length <= n <= training.max_length]
+    if others:
+        trained = f"{training.min_length} to {training.max_length}"
+        print_stderr(f"note: trained on lengths {trained}; not on {', '.join(map(str, others))}")
+
+
+def _print_json(run: Run, problems: Sequence[Problem], answers: Sequence[Answer]) -> None:
+    task = run.task
+    rows = [
+        {"problem": task.format_problem(problem), "right": task.solve(problem), "model": answer}
+        for problem, answer in zip(problems, answers, strict=True)
+    ]
+    print(json.dumps(rows, default=str))
+
+
+def _print_answers(run: Run, problems: Sequence[Problem], answers: Sequence[Answer]) -> None:
+    task = run.task
+    for place, (problem, answer) in enumerate(zip(problems, answers, strict=True)):
+        print("\n" * (place > 0) + f"problem  {task.format_problem(problem)}")
+        print(f"right    {task.format_answer(task.solve(problem))}")
+        print(f"model    {task.format_answer(answer)}")
 
 
 @dataclass(frozen=True)
-class _Replay:
-    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
-    """A run directory."""
-    iteration: int | None = None
-    """Which of the kept iterations; by default all of them."""
-    trust_code: bool = False
-    """Run the code that the run's config names: a task or controller of your own."""
-
-
-def replay(arguments: list[str]) -> int:
+class Replay:
     """Recompute updates that were skipped and name the first quantity that is not finite."""
-    asked = parse(_Replay, arguments, "cdnc replay", replay.__doc__)
-    from constrained_dnc.training.compilation import use_compilation_cache  # noqa: PLC0415 - slow to import
-    from constrained_dnc.training.disk import kept_iterations  # noqa: PLC0415
-    from constrained_dnc.training.replay import replay as replay_update  # noqa: PLC0415
-    from constrained_dnc.training.run import load_run  # noqa: PLC0415
 
-    use_compilation_cache()
-    run = load_run(asked.run, trust_code=asked.trust_code)
-    iterations = kept_iterations(run.folder) if asked.iteration is None else [asked.iteration]
-    for iteration in iterations:
-        print(replay_update(run, iteration), flush=True)
-    if not iterations:
-        print("no update was skipped")
-    return 0
+    run_name: Annotated[Path, tyro.conf.Positional, option("A run directory.", "RUN")]
+    iteration: Annotated[int | None, option()] = None
+    """Which of the kept iterations; by default all of them."""
+    trust_code: TrustCode = False
+
+    def run(self) -> int:
+        """Print a line for every update."""
+        from constrained_dnc.training.disk import kept_iterations  # noqa: PLC0415
+        from constrained_dnc.training.replay import replay  # noqa: PLC0415 - slow to import
+
+        run = open_model(self.run_name, self.trust_code)
+        iterations = kept_iterations(run.folder) if self.iteration is None else [self.iteration]
+        for iteration in iterations:
+            print(replay(run, iteration), flush=True)
+        if not iterations:
+            print("no update was skipped")
+        return 0

@@ -3,64 +3,62 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from constrained_dnc.choices import EXTENSION, MEMORIES, RULES, memory_names
-from constrained_dnc.cli.parsing import Nothing, parse
+from constrained_dnc.choices import RULES, SelectionRule
+from constrained_dnc.cli.parsing import Flag
+from constrained_dnc.cli.terminal import print_table
+from constrained_dnc.training.disk import SELECTED
 from constrained_dnc.zoo import RULE, Pretrained, pretrained
 
 
-def zoo(arguments: list[str]) -> int:
-    """List the pretrained models: how long they were trained, how long their inputs may be.
+@dataclass(frozen=True)
+class Zoo:
+    """List the pretrained models: their seed, how long they were trained, the lengths they reach.
 
-    A maximum length is the longest input with a score of at least 95 %, with the memory of
-    training, one ten times as large, and one that grows with the input; - was not measured. A row
-    for every rule that selected parameters of the run: unseen is the paper's. Those with a star
-    come with the package.
-    Use a name wherever a run is asked for: cdnc predict zoo:sort/compr+reg "3 1 4 1 0".
+    Use a name wherever a run is expected: cdnc predict zoo:sort/compr+reg "3 1 4 1 0".
     """
-    parse(Nothing, arguments, "cdnc zoo", zoo.__doc__)
-    models = list(pretrained().values())
-    if not models:
-        print("This installation has no pretrained models.")
+
+    all: Flag = False
+    """A row for every selection rule, not only for the parameters used by default."""
+
+    def run(self) -> int:
+        """Print the table and how to read it."""
+        models = list(pretrained().values())
+        if not models:
+            print("This installation has no pretrained models.")
+            return 0
+        rules = (RULE, *(rule for rule in RULES if rule != RULE)) if self.all else (RULE,)
+        header = ["model", *["selection"] * self.all, "seed", "best of", "iterations"]
+        memories = list(dict.fromkeys(each for model in models for each in model.memories()))
+        rows = [row for model in models for row in _rows(model, rules, memories)]
+        print("Maximum length: the longest input with at least 95 % right, by memory.\n")
+        print_table([*header, *map(_heading, memories)], rows, left=1 + self.all)
+        print("\nBest of: of how many trials it is the best, by the score at an unseen length.")
+        if self.all:
+            print(f"*: comes with this package as --selection RULE; {RULE} is the default.")
         return 0
-    rows = [["model", "iterations", "best of", "rule", *_memories(models)]]
-    for model in models:
-        rows += _rows(model)
-    print(
-        "Maximum lengths by memory and by the rule that selected the parameters.\n"
-        f"* comes with this package: --selection RULE; without it, {RULE}.\n"
-    )
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for name, iterations, trials, rule, *lengths in rows:
-        cells = [name.ljust(widths[0]), iterations.rjust(widths[1]), trials.rjust(widths[2])]
-        cells.append(rule.ljust(widths[3]))
-        cells += [cell.rjust(width) for cell, width in zip(lengths, widths[4:], strict=True)]
-        print("  ".join(cells))
-    print(
-        "\nBest of: the trials whose parameters were there to choose from, by the score at an "
-        f"unseen length.\nUse a name such as {models[0].name} wherever a run is asked for."
-    )
-    return 0
 
 
-def _memories(models: list[Pretrained]) -> list[str]:
-    """The headings of the memories, in slots if all models have the same."""
-    from constrained_dnc.training.run import load_run  # noqa: PLC0415 - slow to import
-
-    sizes = {load_run(model.name).config.model.memory_size for model in models}
-    if len(sizes) > 1:
-        return ["slots of training", f"{EXTENSION} times as many", "growing"]
-    return list(memory_names(*sizes).values())
+def _heading(memory: str) -> str:
+    return f"{memory} slots" if memory.isdecimal() else memory
 
 
-def _rows(model: Pretrained) -> Iterator[list[str]]:
-    """One for every rule, that of the zoo first."""
-    from constrained_dnc.training.disk import SELECTED  # noqa: PLC0415 - slow to import
-
-    about = [model.name, str(model.about["iterations"]), str(len(model.about["trials"]))]
-    for rule in sorted(RULES, key=lambda rule: rule != RULE):
-        lengths = [model.max_length(memory, rule) for memory in MEMORIES]
+def _rows(
+    model: Pretrained, rules: tuple[SelectionRule, ...], memories: list[str]
+) -> Iterator[list[str]]:
+    """One for each rule; the first names the model."""
+    facts = [str(model.about["trial"]), str(len(model.about["trials"]))]
+    facts.append(str(model.about["iterations"]))
+    for rule in rules:
+        lengths = [model.max_length(memory, rule) for memory in memories]
+        cells = ["-" if length is None else str(length) for length in lengths]
         star = " *" if (model.folder / SELECTED[rule]).exists() else ""
-        shown = ["-" if length is None else str(length) for length in lengths]
-        yield [*about, rule + star, *shown]
-        about = ["", "", ""]
+        selection = [rule + star] * (len(rules) > 1)
+        is_first = rule == rules[0]
+        yield [
+            model.name if is_first else "",
+            *selection,
+            *(facts if is_first else [""] * len(facts)),
+            *cells,
+        ]

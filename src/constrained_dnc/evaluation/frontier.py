@@ -9,7 +9,7 @@ from pathlib import Path
 import matplotlib as mpl
 import pandas as pd
 
-from constrained_dnc.choices import EXTENSION
+from constrained_dnc.choices import EXTENSION, SelectionRule
 from constrained_dnc.config import parse_lengths
 from constrained_dnc.evaluation.scoring import Progress, make_plan, measure
 from constrained_dnc.evaluation.subject import subject_of
@@ -44,9 +44,10 @@ def map_frontier(
     batches: int,
     folder: Path,
     progress: Progress | None = None,
+    selection: SelectionRule | None = None,
 ) -> pd.DataFrame:
     """Evaluate every pair of length and memory, into FOLDER/frontier.parquet."""
-    subject = subject_of(run)
+    subject = subject_of(run, selection=selection)
     plan = make_plan(subject, lengths, memories, batches)
     table = measure(subject, plan, subject.backend(), progress)
     make_folder(folder)

@@ -35,7 +35,7 @@ class ModelConfig:
     hidden_size: int = 128
     """Width of the controller, H."""
     clip_value: float | None = 20.0
-    """Controller output and state and the DNC's output are clipped to +- this; None: not."""
+    """Controller output and state and the DNC's output are clipped to +- this; None disables it."""
     forget_bias: float = 0.0
     """Added to the forget gate of LSTM-type controllers before its sigmoid."""
 

@@ -1,16 +1,22 @@
-"""How long a training iteration takes, beside the pure path and the floor, in one process.
+"""Time a training iteration: fused, pure, and the floor of its matrix products.
 
-The floor is the matrix products of an iteration alone, through the BLAS of SciPy.
-Comparisons hold within one run of `measure`, since machines are shared and noisy: contestants
-take turns, and medians are compared. Noise only adds time, so the fastest run is reported too.
-On one core the time is the processor's, on all of them the clock's.
+python benchmarks/bench.py [--json] [--repeats N] [--no-growth] [--plot FILE.png]
+
+The floor is the matrix products of an iteration alone, through the BLAS of SciPy. Machines are
+shared and noisy, so contestants take turns in one process and medians are compared; noise only adds
+time, so the fastest run is reported too. On one core the time is the processor's, on all of them
+the clock's. A few minutes, most of it compiling the pure path; the machine should be idle.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
 import os
 import platform
+import resource
 import statistics
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -27,7 +33,6 @@ from threadpoolctl import threadpool_limits
 
 from constrained_dnc import published
 from constrained_dnc.approaches import get_approach
-from constrained_dnc.errors import SettingError
 from constrained_dnc.model import fused
 from constrained_dnc.model.backend import (
     AbstractBackend,
@@ -40,7 +45,6 @@ from constrained_dnc.model.config import ModelConfig
 from constrained_dnc.model.memory import interface_parts
 from constrained_dnc.tasks.registry import get_task
 
-Report = Callable[[str], None]
 TURN = 5
 """Counted runs of a contestant before the next one's turn."""
 
@@ -136,14 +140,6 @@ def on_cores(cores: set[int]) -> Iterator[None]:
         yield
     finally:
         _confine(before)
-
-
-def require_affinity() -> None:
-    """Refuse a system on which nothing can be confined to a core."""
-    if not hasattr(os, "sched_setaffinity"):
-        raise SettingError(
-            "bench", platform.system(), "Linux, where threads can be confined to a core"
-        )
 
 
 def _confine(cores: set[int]) -> None:
@@ -245,11 +241,8 @@ def growth(axis: str, repeats: int) -> dict[int, float]:
     return result
 
 
-def measure(
-    repeats: int = 15, grow: bool = True, say: Report = lambda line: None
-) -> dict[str, Any]:
-    """Everything `cdnc bench` prints, as one object."""
-    require_affinity()
+def measure(repeats: int = 15, with_growth: bool = True) -> dict[str, Any]:
+    """Every measurement as one object that JSON can hold."""
     load, cores = Load(), os.sched_getaffinity(0)
     result: dict[str, Any] = {
         "load": asdict(load),
@@ -260,30 +253,27 @@ def measure(
         "date": time.strftime("%Y-%m-%d"),
     }
     for name, used in (("one_core", {min(cores)}), ("all_cores", cores)):
-        say(f"a training iteration on {len(used)} core{'s' * (len(used) > 1)}")
+        report(f"a training iteration on {len(used)} core{'s' * (len(used) > 1)}")
         with on_cores(used):
             result[name] = compare(load, len(used), repeats)
     for size, length in ((50, 45), (500, 100)):
-        say(f"forward only, {size} slots")
+        report(f"forward only, {size} slots")
         at = replace(load, memory_size=size, length=length)
         with on_cores({min(cores)}):
             result[f"forward_steps_per_second_{size}"] = forward_steps_per_second(at, 1)
-    if grow and fused.missing_reason() is None:
+    if with_growth and fused.missing_reason() is None:
         result["growth_ms"] = {}
         for axis in GROWTH:
-            say(f"growth with {axis}")
+            report(f"growth with {axis}")
             with on_cores({min(cores)}):
                 result["growth_ms"][axis] = growth(axis, repeats=max(3, repeats // 5))
-    result["peak_memory_mb"] = _peak_memory_mb()
+    result["peak_memory_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return result
 
 
-def _peak_memory_mb() -> float:
-    try:
-        import resource  # noqa: PLC0415
-    except ImportError:  # on Windows
-        return float("nan")
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+def report(line: str) -> None:
+    """Say on standard error what is measured now."""
+    print(f"... {line}", file=sys.stderr, flush=True)
 
 
 def cpu_name() -> str:
@@ -292,3 +282,92 @@ def cpu_name() -> str:
         if line.startswith("model name"):
             return line.partition(":")[2].strip()
     return platform.processor() or platform.machine()
+
+
+ROWS = {
+    "fused, ms": "fused_ms",
+    "fused, fastest run, ms": "fused_fastest_ms",
+    "pure, ms": "pure_ms",
+    "floor: its matrix products alone, ms": "floor_ms",
+    "pure / fused": "pure_over_fused",
+    "fused / floor": "fused_over_floor",
+    "first iteration with fused, s": "fused_first_s",
+    "first iteration with pure (compiling), s": "pure_first_s",
+}
+
+
+def table(result: dict[str, Any]) -> str:
+    """The result in Markdown, as kept in benchmarks/README.md."""
+    machine = result["machine"]
+    lines = [
+        f"{machine['cpu']}, {machine['cores']} cores, Python {machine['python']}, "
+        f"{result['date']}; backend {result['backend']}"
+        + (f" ({result['fused_missing']})" if result["fused_missing"] else ""),
+        "",
+        "| a training iteration | one core | all cores |",
+        "|---|---|---|",
+    ]
+    for what, key in ROWS.items():
+        cells = [result[cores][key] for cores in ("one_core", "all_cores")]
+        lines.append(f"| {what} | {' | '.join('-' if c is None else f'{c:.1f}' for c in cells)} |")
+    lines += ["", "| forward only, one core | samples x steps per second |", "|---|---|"]
+    for size in (50, 500):
+        lines.append(f"| {size} slots | {result[f'forward_steps_per_second_{size}']:,.0f} |")
+    for axis, values in result.get("growth_ms", {}).items():
+        times = " | ".join(f"{value:.1f}" for value in values.values())
+        lines += [
+            "",
+            f"| {axis} | {' | '.join(map(str, values))} |",
+            f"|---{'|---' * len(values)}|",
+            f"| fused, one core, fastest run, ms | {times} |",
+        ]
+    lines += ["", f"Peak memory {result['peak_memory_mb']:.0f} MB."]
+    return "\n".join(lines)
+
+
+def draw(result: dict[str, Any], path: Path) -> None:
+    """The comparison as bars, the growth as lines."""
+    from matplotlib.figure import Figure  # noqa: PLC0415 - only when a picture is wanted
+
+    growths = result.get("growth_ms", {})
+    figure = Figure(figsize=(4 * (1 + len(growths)), 3.6), layout="constrained")
+    bars, *lines = figure.subplots(1, 1 + len(growths), squeeze=False)[0]
+    for place, cores in enumerate(("one_core", "all_cores")):
+        for offset, (name, colour) in enumerate(
+            (("pure", "#bbbbbb"), ("fused", "#0072b2"), ("floor", "#009e73"))
+        ):
+            value = result[cores][f"{name}_ms"]
+            if value is not None:
+                bar = bars.bar(place + (offset - 1) * 0.28, value, 0.26, color=colour)
+                bars.bar_label(bar, fmt="%.0f", fontsize=8)
+                if place == 0:
+                    bar.set_label(name)
+    bars.set_xticks([0, 1], ["one core", "all cores"])
+    bars.set_ylabel("ms per training iteration")
+    bars.legend(frameon=False)
+    for axis, (name, values) in zip(lines, growths.items(), strict=True):
+        axis.loglog(list(values), list(values.values()), "o-", color="#0072b2")
+        axis.set_xticks(list(values), [str(v) for v in values])
+        axis.set_yticks(list(values.values()), [f"{v:.0f}" for v in values.values()])
+        axis.minorticks_off()
+        axis.set_xlabel(name)
+        axis.set_title("fused, one core, fastest run, ms", fontsize=9)
+    figure.savefig(path, dpi=110)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Measure, print, and draw if a file is named."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
+    parser.add_argument("--repeats", type=int, default=15, help="runs of each contestant")
+    parser.add_argument("--no-growth", action="store_true", help="skip growth with each size")
+    parser.add_argument("--plot", type=Path, help="a PNG file of the comparison and the growth")
+    args = parser.parse_args(arguments)
+    result = measure(args.repeats, not args.no_growth)
+    print(json.dumps(result) if args.json else table(result))
+    if args.plot is not None:
+        draw(result, args.plot)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,140 @@
+"""The command train."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from constrained_dnc.approaches import APPROACHES, Approach
+from constrained_dnc.choices import PAPER_RULE
+from constrained_dnc.cli.parsing import Backend, Flag, Threads, TrustCode, is_run, option, value_of
+from constrained_dnc.cli.progress import ProgressBar
+from constrained_dnc.config import (
+    PRESETS,
+    Config,
+    EvaluationConfig,
+    PresetName,
+    TrainingConfig,
+    make_config,
+)
+from constrained_dnc.errors import SettingError, one_of
+from constrained_dnc.model.config import ModelConfig
+from constrained_dnc.plugins import is_import_path
+from constrained_dnc.tasks.registry import get_task
+
+DIVERGED = 3
+"""Exit code."""
+_PRESET = "Defaults of all options below. On one core, "
+_PRESET += ", ".join(f"{preset.name} takes {preset.run_takes}" for preset in PRESETS.values())
+_PRESET += "; paper is the paper's setting."
+
+
+@dataclass(frozen=True)
+class Train:
+    """Train one model; the same command resumes a run that was stopped.
+
+    So does `cdnc train --run-dir DIR` alone. The defaults shown are those of the preset and the
+    approach: `cdnc train --preset paper --help` shows the paper's.
+    """
+
+    task: Annotated[str, tyro.conf.Positional, option(metavar="TASK")] = ""
+    """A task: its name, package.module:Class or file.py:Class."""
+    preset: Annotated[PresetName, tyro.conf.arg(help=_PRESET)] = "quick"
+    approach_name: Annotated[str, tyro.conf.arg(name="approach", metavar="NAME")] = "compr+reg"
+    """A named approach, as `cdnc show` lists them, or a user-defined one as file.py:NAME."""
+    seed: int = 0
+    """Determines the initial parameters and every batch."""
+    run_dir: Annotated[Path | None, option()] = None
+    """The run directory; by default runs/TASK-APPROACH-SEED."""
+    restart: Flag = False
+    """Start over: the run in the run directory is moved aside."""
+    backend: Backend = "auto"
+    threads: Threads = None
+    trust_code: TrustCode = False
+    approach: Annotated[Approach, tyro.conf.AvoidSubcommands] = APPROACHES["compr+reg"]
+    """Another combination of parts; it needs a name of its own."""
+    model: ModelConfig = field(default_factory=ModelConfig)
+    """Sizes and constants of the DNC."""
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+    """How the parameters are trained."""
+    evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
+    """Which lengths `cdnc evaluate` scores, on how many samples."""
+
+    @classmethod
+    def defaults(cls, arguments: list[str]) -> Train:
+        """The settings of the preset and the approach, or of the run that is to be resumed."""
+        folder = value_of(arguments, "--run-dir", "")
+        names_task = bool(arguments) and not arguments[0].startswith("-")
+        is_named = names_task or {"--preset", "--approach"} & set(arguments)
+        if folder and not is_named and is_run(folder):
+            return cls._of(_stored(folder, "--trust-code" in arguments))
+        preset: Any = value_of(arguments, "--preset", cls.preset)
+        name = value_of(arguments, "--approach", cls.approach_name)
+        config = make_config("sort", _find_approach(name), preset=preset)
+        return cls._of(config, task="", preset=preset, approach_name=name)
+
+    @classmethod
+    def _of(cls, config: Config, **settings: Any) -> Train:
+        names = ("task", "approach", "seed", "model", "training", "evaluation")
+        return cls(**{name: getattr(config, name) for name in names} | settings)
+
+    def run(self) -> int:
+        """Train with progress, then print how the run ended."""
+        if not self.task:
+            raise SettingError("TASK is missing; see cdnc train --help")
+        config = Config(
+            self.task, self.approach, self.seed, self.model, self.training, self.evaluation
+        )
+        name = f"{get_task(self.task).name}-{self.approach.name}-{self.seed}"
+        folder = self.run_dir or Path("runs", name)
+        with ProgressBar("iteration") as bar:
+            from constrained_dnc.training.compilation import use_compilation_cache  # noqa: PLC0415
+            from constrained_dnc.training.loop import train  # noqa: PLC0415 - slow to import
+            from constrained_dnc.training.run import ENDED, open_run  # noqa: PLC0415
+
+            use_compilation_cache()
+            try:
+                status = train(
+                    config,
+                    folder,
+                    backend=self.backend,
+                    threads=self.threads,
+                    observer=bar,
+                    restart=self.restart,
+                ).status
+            except KeyboardInterrupt:  # the training has said how to resume, unless it has ended
+                if not is_run(folder) or open_run(folder).status.state not in ENDED:
+                    return 130
+                status = open_run(folder).status
+        print(
+            f"{status.state} after iteration {status.iteration}: {status.reason}; "
+            f"selected iteration {status.best_iteration[PAPER_RULE]}, "
+            f"skipped updates {status.skipped_updates}"
+        )
+        return DIVERGED if status.state == "diverged" else 0
+
+
+def _stored(folder: str, trust_code: bool) -> Config:
+    """The config of the run in a folder."""
+    from constrained_dnc.training.run import load_run  # noqa: PLC0415 - slow to import
+
+    return load_run(folder, trust_code=trust_code).config
+
+
+def _find_approach(name: str) -> Approach:
+    """A named approach, or the only one that a user's file has under a name."""
+    if name in APPROACHES:
+        return APPROACHES[name]
+    if not name.endswith(".py") and not is_import_path(name):
+        accepted = f"{one_of(APPROACHES, name)}, or file.py:NAME for a user-defined one"
+        raise SettingError("approach", name, accepted)
+    from constrained_dnc.sweep.approach_names import find_approaches  # noqa: PLC0415 - slow to import
+
+    approaches = find_approaches([name])
+    if len(approaches) > 1:
+        names = ", ".join(approach.name for approach in approaches)
+        raise SettingError(f"{name} has several approaches, choose one of them: {names}")
+    return approaches[0]
