@@ -27,8 +27,8 @@ def sort_floor(length: int) -> float:
 
 
 @pytest.mark.parametrize(("length", "share"), [(15, 0.65), (30, 0.74), (50, 0.80)])
-def test_sort_is_half_known_before_it_is_read(length, share):
-    assert floor("sort", length) == pytest.approx(sort_floor(length), abs=0.005)
+def test_sort_is_mostly_known_before_it_is_read(length, share):
+    assert floor("sort", length) == pytest.approx(sort_floor(length), abs=0.008)
     assert floor("sort", length) == pytest.approx(share, abs=0.006)
 
 
