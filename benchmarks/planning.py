@@ -3,7 +3,7 @@
     PYTHONPATH=tests python benchmarks/planning.py
 
 Every run has results at all lengths (made up); `plan_s` opens the study and looks which runs are
-left, `collect_s` writes the failures and reads all results, both in processor time.
+left, `collect_s` reads all results, both in processor time.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from pathlib import Path
 
 import numpy as np
 
+from constrained_dnc.results import results_frame
 from constrained_dnc.study import read_study, write_results
-from constrained_dnc.study.layout import results_name
-from constrained_dnc.sweep.plan import EVALUATED, make_request, open_study
-from synthetic import LENGTHS, row
+from constrained_dnc.sweep.plan import make_request, open_study
+from synthetic import row
 
 
 def main() -> None:
@@ -30,17 +30,16 @@ def main() -> None:
             np.savez(folder / "analysis" / f"{config.run_id}.npz")
             names = config.task, config.approach.name, config.seed
             rows = [
-                row(*names, length, 0.5, run_id=config.run_id, memory=memory)
-                for memory in EVALUATED["unseen"]
-                for length in LENGTHS
+                row(*names, length, 0.5, run_id=config.run_id, memory=memory, selection=rule)
+                for rule, memory, length in plan.rows_of(config)
             ]
-            write_results(folder, results_name(config.run_id, config.training.iterations), rows)
+            iterations = config.training.iterations
+            write_results(folder, config.run_id, iterations, results_frame(rows))
         start = time.process_time()
         plan = open_study(folder, make_request("paper"))
         left = len(plan.to_do())
         assert left == 1
         planned = time.process_time()
-        plan.write_failures()
         runs = len(read_study(folder).runs)
         collected = time.process_time()
         costs = {"runs": runs, "left": left, "plan_s": planned - start}

@@ -27,7 +27,6 @@ from constrained_dnc.study import Study, read_study
 from constrained_dnc.study.layout import (
     ANALYSIS,
     EMBEDDINGS,
-    FAILURES,
     RESULTS,
     read_request,
     run_folder,
@@ -39,7 +38,7 @@ from constrained_dnc.zoo import RULE, SCORES
 
 FURTHER = 1.2
 """Parameters of another rule than the zoo's come along if they reach that many times as far."""
-DATA = (f"{RESULTS}/*.parquet", f"{ANALYSIS}/*.npz", f"{EMBEDDINGS}/*.npy", FAILURES)
+DATA = (f"{RESULTS}/*.parquet", f"{ANALYSIS}/*.npz", f"{EMBEDDINGS}/*.npy")
 
 
 def ship_results(study: Path, target: Path) -> None:
@@ -133,14 +132,13 @@ def _reaches_further(
 
 def _scores(study: Study, run_id: str) -> dict[str, dict[str, dict[int, float]]]:
     """Score by selection, memory and length."""
+    words = dict(zip(study.memories, ("trained", "extended", "growing"), strict=True))
     rows = study.results[(study.results["run_id"] == run_id) & (study.results["batches"] > 0)]
-    return {
-        str(rule): {
-            str(memory): dict(zip(group["length"].tolist(), group["score"].round(6), strict=True))
-            for memory, group in rows_of_rule.groupby("memory", sort=False)
-        }
-        for rule, rows_of_rule in rows.groupby("selection", sort=False)
-    }
+    scores: dict[str, dict[str, dict[int, float]]] = {}
+    for row in rows.to_dict("records"):
+        curve = scores.setdefault(row["selection"], {}).setdefault(words[row["memory"]], {})
+        curve[int(row["length"])] = round(float(row["score"]), 6)
+    return scores
 
 
 def _megabytes(paths: Iterable[Path]) -> float:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet as pq
+import pandas as pd
 
 from constrained_dnc.files import read_json
 
@@ -41,7 +41,7 @@ def results(study: Path) -> dict:
     """Rows and analysis arrays of a study, by file."""
     found: dict = {}
     for path in sorted((study / "results").glob("*.parquet")):
-        found[path.name] = pq.read_table(path).to_pylist()
+        found[path.name] = pd.read_parquet(path).to_dict("records")
     for path in sorted((study / "analysis").glob("*.npz")):
         found[path.name] = dict(np.load(path))
     return found

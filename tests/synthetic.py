@@ -134,7 +134,7 @@ def _rows(
     model, _, evaluation = PRESETS[request.preset].parts
     size, lengths = model.memory_size, parse_lengths(evaluation.lengths)
     extension = parse_lengths(evaluation.extension_lengths)
-    grids = {memory: extension for memory in _memories(request, size)} | {str(size): lengths}
+    grids = dict.fromkeys(_memories(request, size), extension) | {str(size): lengths}
     cases = product(request.selections, grids.items(), (*request.stages, request.iterations))
     for rule, (memory, lengths), iterations in cases:
         if rule == "seen" and memory != str(size):

@@ -19,7 +19,6 @@ REFUSED = {
     "EvaluationConfig(lengths='٣')": "evaluation.lengths is '٣'; accepted: integers",
     "Approach('q', None)": "approach.controller is None; accepted: one of",
     "Approach('q', [])": "approach.controller is []; accepted: one of",
-    "evaluate('zoo:logic/compr+reg', lengths=[2, 2])": "every length and every memory size once",
 }
 SCRIPT = """
 import sys

@@ -13,6 +13,7 @@ from constrained_dnc.evaluation.lengths import evaluate
 from constrained_dnc import load_run, predict, zoo
 from constrained_dnc.analysis.embeddings import phase_states, stored_at
 from constrained_dnc.errors import SettingError
+from constrained_dnc.evaluation.scoring import evaluate
 from constrained_dnc.report import Report, build_report
 from constrained_dnc.report.states import wanted_embeddings
 from constrained_dnc.study import read_study
@@ -35,11 +36,11 @@ def test_a_pretrained_model_scores_what_is_stored(name):
     run, stored = load_run(name), zoo.find(name)
     assert run.status.state == "finished"
     assert run.selected().iteration == stored.about["iteration"]
-    table = evaluate(run, lengths=[10, 25], batches=1, store=False, threads=1)
-    whole = evaluate(run, lengths=[10], store=False, threads=1)  # all the batches of the study
-    sample = 1 / (whole["batches"][0].as_py() * whole["batch_size"][0].as_py())
-    assert abs(whole["score"][0].as_py() - stored.scores()[10]) <= sample
-    assert table["score"].to_pylist() == pytest.approx(
+    table = evaluate(run, lengths=[10, 25], batches=1, threads=1)
+    whole = evaluate(run, lengths=[10], threads=1)  # all the batches of the study
+    sample = 1 / (whole["batches"][0] * whole["batch_size"][0])
+    assert abs(whole["score"][0] - stored.scores()[10]) <= sample
+    assert table["score"].tolist() == pytest.approx(
         [stored.scores()[length] for length in (10, 25)], abs=0.1
     )
 
@@ -51,7 +52,7 @@ def test_a_pretrained_model_sorts():
 
 def test_a_pretrained_model_copies_twenty_times_the_longest_input_of_its_training():
     problem = np.random.default_rng(1).integers(0, 5, 300)
-    answer = predict("zoo:copy/compr+reg+used", problem, memory_size=500, selection="unseen")
+    answer = predict("zoo:copy/compr+reg+used", problem, memory=500, selection="unseen")
     assert np.mean(np.array(answer) == problem) > 0.95
     with pytest.raises(SettingError, match="'seen'; accepted: unseen or score: no others come"):
         predict("zoo:copy/compr+reg+used", problem, selection="seen")
@@ -60,22 +61,21 @@ def test_a_pretrained_model_copies_twenty_times_the_longest_input_of_its_trainin
 def test_the_results_are_those_of_the_models():
     assert size(RESULTS / "results") + size(RESULTS / "analysis") < 25e6  # a report may be there
     study = read_study(RESULTS)
+    memories = dict(zip(("trained", "extended", "growing"), study.memories, strict=True))
+    measured = study.results[study.results["batches"] > 0]
     for name, model in zoo.pretrained().items():
-        seed = model.about["trial"]
-        (run_id,) = (
-            trial.run_id
-            for trial in study.runs.values()
-            if (trial.task, trial.approach, trial.seed) == (model.task, model.approach, seed)
-        )
-        assert study.runs[run_id].iterations == model.about["iterations"]
-        for rule, memories in model.about["scores"].items():
-            for memory in memories:
-                curves = study.curves(memory, rule)[model.task, model.approach]
-                found = curves.scores[curves.run_ids.index(run_id)]
-                scores = dict(zip(curves.lengths.tolist(), found, strict=True))
-                stored = dict.fromkeys(scores, np.nan) | model.scores(memory, rule)
-                assert scores == pytest.approx(stored, abs=1e-6, nan_ok=True), name
-    assert np.isfinite(study.results["score"]).all()
+        rows = measured[
+            (measured["task"] == model.task)
+            & (measured["approach"] == model.approach)
+            & (measured["seed"] == model.about["trial"])
+        ]
+        assert set(rows["iterations"]) == {model.about["iterations"]}
+        for rule, by_memory in model.about["scores"].items():
+            for memory in by_memory:
+                part = rows[(rows["selection"] == rule) & (rows["memory"] == memories[memory])]
+                scores = part.set_index("length")["score"].to_dict()
+                assert scores == pytest.approx(model.scores(memory, rule), abs=1e-6), name
+    assert np.isfinite(measured["score"]).all()
 
 
 def test_no_embedding_is_left_to_whoever_makes_the_report(monkeypatch):

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from constrained_dnc.study.disk import SCHEMA
 
 from constrained_dnc.errors import RunError
 from constrained_dnc.storage import (
@@ -17,7 +18,6 @@ from constrained_dnc.storage import (
     write_arrays,
     write_table,
 )
-from constrained_dnc.study.disk import SCHEMA
 from synthetic import row
 
 ROWS = [row("sort", "reg", 0, length, 1 / length) for length in range(2, 30)]

@@ -62,7 +62,9 @@ def read_results_file(path: Path) -> pd.DataFrame:
     """The table in a Parquet file."""
     content = read_file(path)
     try:
-        return pd.read_parquet(io.BytesIO(content))[list(COLUMNS)].astype(COLUMNS)
+        frame = pd.read_parquet(io.BytesIO(content))[list(COLUMNS)]
+        other = {name: kind for name, kind in COLUMNS.items() if frame[name].dtype != kind}
+        return frame.astype(other) if other else frame
     except Exception as error:  # of many kinds, as a damaged byte leads anywhere
         raise RunError(f"{path} is corrupt: {first_line(error)}") from error
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from constrained_dnc.evaluation.lengths import evaluate
+from constrained_dnc.evaluation.scoring import evaluate
 from constrained_dnc.explorer import server
 from constrained_dnc.training.loop import train
 from explored_page import Browser, start_browser

@@ -34,7 +34,7 @@ def test_the_internals_are_those_of_unroll(runs, memory_size):
 def test_a_growing_memory(runs):
     model = open_model(runs["compr+reg"])
     found = attempts.attempt(model, "3 1 4 1 0", "growing")
-    given = predict(runs["compr+reg"], "3 1 4 1 0", memory_size="growing")
+    given = predict(runs["compr+reg"], "3 1 4 1 0", memory="growing")
     assert [entry.given for entry in found.entries] == [str(entry) for entry in given]
     assert found.slots > 4  # more than in training: the problem is longer
     weights = found.internals.memory.write_weights[:, 0]

@@ -1,33 +1,29 @@
 """One run from start to end, as a worker does it."""
 
 import ctypes
-import fcntl
 import mmap
 import os
+import pickle
 import signal
 import subprocess
 import sys
-import time
 
 import dask
 import distributed  # noqa: F401 (brings its settings)
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
+import pandas as pd
 import pytest
+from filelock import FileLock
 
 from constrained_dnc.config import with_min_iterations
-from constrained_dnc.evaluation.lengths import evaluated
-from constrained_dnc.files import is_locked, locked
-from constrained_dnc.storage import write_table
+from constrained_dnc.errors import RunError
+from constrained_dnc.results import read_results_file
 from constrained_dnc.study import read_study
-from constrained_dnc.study.disk import SCHEMA, results_name
+from constrained_dnc.study.layout import failure_file, results_file
 from constrained_dnc.sweep.plan import Plan, make_request, open_study
-from constrained_dnc.sweep.trial import run_trial
-from constrained_dnc.training.disk import evaluation_file
+from constrained_dnc.sweep.trial import estimate_seconds, run_trial
 from constrained_dnc.training.loop import train
 from constrained_dnc.training.observer import Observer
-from constrained_dnc.training.run import load_run
 from constrained_dnc.training.stopping import Stop
 from tiny_runs import fingerprint, tiny_config
 
@@ -108,8 +104,14 @@ class Interruption(Observer):
 
 @pytest.fixture
 def plan(tmp_path) -> Plan:
-    open_study(tmp_path, make_request("smoke"))
-    return Plan(tmp_path, (tiny_config(iterations=20, checkpoint_every=5),))
+    return planned(tmp_path)
+
+
+def planned(folder, rules=()) -> Plan:
+    request = make_request("smoke", rules=rules)
+    opened = open_study(folder, request)
+    config = tiny_config(iterations=20, checkpoint_every=5)
+    return Plan(folder, (config,), opened.rules, opened.analyses)
 
 
 @pytest.fixture
@@ -119,43 +121,50 @@ def bad_tasks(tmp_path):
     return path
 
 
-def rows_of(plan: Plan) -> list[dict]:
-    path = (
-        plan.folder
-        / "results"
-        / f"{results_name(plan.configs[0].run_id, plan.configs[0].training.iterations)}.parquet"
-    )
-    return pq.read_table(path).to_pylist()
+def rows_of(plan: Plan) -> pd.DataFrame:
+    (config,) = plan.configs
+    return read_results_file(results_file(plan.folder, config.run_id, config.training.iterations))
 
 
 def test_a_trial_leaves_results_and_analysis_and_is_not_done_twice(plan):
     (config,) = plan.configs
-    assert run_trial(str(plan.folder), config.to_json()).state == "finished"
+    assert run_trial(plan, config.to_json()) == "finished"
     assert plan.is_done(config)
-    found = [(row["selection"], row["memory_size"], row["length"]) for row in rows_of(plan)]
-    plain = [(rule, 4, length) for rule in ("unseen", "seen", "score") for length in (1, 2, 3, 4)]
-    extended = [(rule, 40, length) for rule in ("unseen", "score") for length in (2, 5)]
-    growing = [(rule, 4, length) for rule in ("unseen", "score") for length in (2, 5)]
-    assert sorted(found) == sorted([*plain, *extended, *growing])
-    assert {(row["memory_size"], row["memory"]) for row in rows_of(plan)} == {
-        (4, "trained"),
-        (4, "growing"),
-        (40, "extended"),
-    }
+    found = rows_of(plan)[["selection", "memory", "length"]].itertuples(index=False, name=None)
+    assert sorted(found) == sorted(
+        [
+            *((rule, "4", n) for rule in ("unseen", "seen", "score") for n in (1, 2, 3, 4)),
+            *((rule, "40", n) for rule in ("unseen", "score") for n in (2, 5)),
+            *((rule, "growing", n) for rule in ("unseen", "score") for n in (2, 5)),
+        ]
+    )
     arrays = read_study(plan.folder).analysis(config.run_id, "states", "write_mode_encoding")
     assert arrays["states"].shape[1] == 4
 
     files = {path: path.stat().st_mtime_ns for path in plan.folder.rglob("*") if path.is_file()}
-    assert run_trial(str(plan.folder), config.to_json()).state == "finished"
+    assert run_trial(plan, config.to_json()) == "finished"
     lock = plan.lock(config)
     again = {path: path.stat().st_mtime_ns for path in files}
     assert {**again, lock: 0} == {**files, lock: 0}
 
 
+def test_a_quick_look_has_one_rule_and_no_analysis(tmp_path):
+    plan = planned(tmp_path, rules=["score"])
+    plan = Plan(plan.folder, plan.configs, plan.rules, analyses=False)
+    (config,) = plan.configs
+    run_trial(plan, config.to_json())
+    assert plan.is_done(config)
+    assert set(rows_of(plan)["selection"]) == {"score"}
+    assert not (tmp_path / "analysis").exists()
+    whole = planned(tmp_path)
+    assert not whole.is_done(config)
+    run_trial(whole, config.to_json())
+    assert whole.is_done(config)
+
+
 def test_a_begun_run_resumes_to_the_same_results(plan, tmp_path, monkeypatch):
     (config,) = plan.configs
-    other = Plan(tmp_path / "other", plan.configs)
-    open_study(other.folder, make_request("smoke"))
+    other = planned(tmp_path / "other")
     with monkeypatch.context() as patch:  # stops when the first checkpoint is there
         folder = other.folder / "runs" / config.run_id
         patch.setattr(
@@ -170,8 +179,8 @@ def test_a_begun_run_resumes_to_the_same_results(plan, tmp_path, monkeypatch):
         patch.setattr(Stop, "raise_signal", lambda self: None)
         assert train(config, folder, threads=1).status.state == "stopped"
     for study in (plan, other):
-        run_trial(str(study.folder), config.to_json())
-    assert rows_of(plan) == rows_of(other)
+        run_trial(study, config.to_json())
+    pd.testing.assert_frame_equal(rows_of(plan), rows_of(other))
     ours, theirs = (
         dict(np.load(study.folder / "analysis" / f"{config.run_id}.npz")) for study in (plan, other)
     )
@@ -181,23 +190,16 @@ def test_a_begun_run_resumes_to_the_same_results(plan, tmp_path, monkeypatch):
 def test_a_study_that_grows_ends_with_the_bits_of_a_longer_one(plan, tmp_path):
     (config,) = plan.configs
     longer = Plan(plan.folder, (with_min_iterations(config, 40),))
+    planned(tmp_path / "straight")
     straight = Plan(tmp_path / "straight", longer.configs)
-    open_study(straight.folder, make_request("smoke"))
     for study in (plan, longer, straight):
-        assert run_trial(str(study.folder), study.configs[0].to_json()).state == "finished"
+        assert run_trial(study, study.configs[0].to_json()) == "finished"
     name = f"runs/{config.run_id}"
     assert fingerprint(plan.folder / name) == fingerprint(straight.folder / name)
-    assert rows_of(longer) == rows_of(straight)
-    assert {row["iterations"] for row in rows_of(plan)} == {20}
-    grown = read_study(plan.folder)
-    assert set(grown.history["iterations"]) == {20, 40}
-    assert {run.iterations for run in grown.runs.values()} == {40}
-    for iterations, rows in ((20, rows_of(plan)), (40, rows_of(longer))):
-        curves = grown.curves("trained", "unseen", iterations)["copy", "compr"]
-        wanted = [row["score"] for row in rows if row["memory"] == "trained"]
-        np.testing.assert_array_equal(curves.scores[0], wanted[:4])
-    # asked for less again, nothing happens
-    assert plan.is_done(config)
+    pd.testing.assert_frame_equal(rows_of(longer), rows_of(straight))
+    assert set(rows_of(plan)["iterations"]) == {20}
+    assert set(rows_of(longer)["iterations"]) == {40}
+    assert plan.is_done(config)  # when less is requested again, nothing happens
 
 
 def test_a_run_that_an_earlier_request_began_longer_ends_longer(plan):
@@ -210,40 +212,30 @@ def test_a_run_that_an_earlier_request_began_longer_ends_longer(plan):
             threads=1,
             observer=Interruption(25),
         )
-    assert run_trial(str(plan.folder), config.to_json()).state == "finished"
+    assert run_trial(plan, config.to_json()) == "finished"
     assert plan.is_done(config)
     assert plan.is_done(longer)
 
 
-def test_an_evaluation_is_not_repeated_but_made_again_when_it_does_not_fit(plan, monkeypatch):
-    (config,) = plan.configs
-    run_trial(str(plan.folder), config.to_json())
-    run = load_run(plan.folder / "runs" / config.run_id)
-    path = evaluation_file(run.folder, "unseen", 4)
-    whole, stamp = path.read_bytes(), path.stat().st_mtime_ns
-    table = evaluated(run, 4, "unseen", threads=1)
-    assert path.stat().st_mtime_ns == stamp
-    for damage in (whole[:-20], b"", whole.replace(b"PAR1", b"RAP1")):
-        path.write_bytes(damage)
-        assert evaluated(run, 4, "unseen", threads=1).equals(table)
-        assert path.read_bytes() == whole
-    pq.write_table(table.slice(1), path)  # a length is missing
-    assert evaluated(run, 4, "unseen", threads=1).equals(table)
-    others = {"run_id": "x", "selection": "seen", "memory": "growing", "memory_size": 5}
-    for name, value in others.items():
-        rows = [row | {name: value} for row in table.to_pylist()]
-        write_table(path, pa.Table.from_pylist(rows, SCHEMA))
-        assert evaluated(run, 4, "unseen", threads=1).equals(table)
-
-
-def test_an_error_comes_back_as_text(plan, bad_tasks):
+def test_an_error_comes_back_as_text_and_leaves_its_traceback(plan, bad_tasks):
     config = tiny_config(task=f"{bad_tasks}:Raises")
-    outcome = run_trial(str(plan.folder), config.to_json())
-    assert outcome.state == "failed"
-    assert outcome.reason == "Trouble: no data today"
-    assert "bad_tasks.py" in outcome.trace
+    with pytest.raises(RunError, match=r"^Trouble: no data today$") as raised:
+        run_trial(plan, config.to_json())
+    assert str(pickle.loads(pickle.dumps(raised.value))) == str(raised.value)
+    traceback = failure_file(plan.folder, config.run_id)
+    assert "bad_tasks.py" in traceback.read_text()
     assert not plan.is_done(config)
-    assert not is_locked(plan.lock(config))
+    with FileLock(plan.lock(config), timeout=0):  # it is free
+        pass
+
+
+def test_a_traceback_goes_when_its_run_succeeds(plan):
+    (config,) = plan.configs
+    path = failure_file(plan.folder, config.run_id)
+    path.parent.mkdir()
+    path.write_text("Traceback")
+    run_trial(plan, config.to_json())
+    assert not path.exists()
 
 
 @pytest.mark.parametrize("measure_every", [2, 150])  # of the 100 iterations that it takes
@@ -251,30 +243,19 @@ def test_a_diverged_run_is_counted(plan, bad_tasks, measure_every):
     config = tiny_config(
         f"{bad_tasks}:Nan", iterations=200, entropy_every=200, measure_every=measure_every
     )
-    assert run_trial(str(plan.folder), config.to_json()).state == "diverged"
-    assert plan.is_done(config)
-    (run,) = read_study(plan.folder).runs.values()
-    assert (run.status, run.iterations, run.skipped_updates) == ("diverged", 100, 100)
-
-
-def test_a_run_in_other_hands_is_waited_for(tmp_path):
-    path = tmp_path / "locks" / "run"
-    path.parent.mkdir()
-    code = (
-        "import fcntl, sys, time; file = open(sys.argv[1], 'a'); "
-        "fcntl.flock(file, fcntl.LOCK_EX); print('mine', flush=True); time.sleep(60)"
+    diverged = Plan(plan.folder, (config,))
+    assert run_trial(diverged, config.to_json()) == "diverged"
+    assert diverged.is_done(config)
+    (row,) = (
+        rows_of(diverged)[["status", "iterations", "skipped_updates"]]
+        .drop_duplicates()
+        .itertuples(index=False, name=None)
     )
-    command = [sys.executable, "-c", code, str(path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as owner:
-        assert owner.stdout is not None
-        owner.stdout.readline()
-        start = time.monotonic()
-        killer = subprocess.Popen(["sh", "-c", f"sleep 1; kill -9 {owner.pid}"])
-        with locked(path, wait=True):
-            waited = time.monotonic() - start
-            assert path.read_text().startswith(f"process {os.getpid()} on ")
-            with open(path) as other, pytest.raises(BlockingIOError):
-                fcntl.flock(other, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        assert 0.5 < waited < 30
-        assert killer.wait() == 0
-    assert not is_locked(path)
+    assert row == ("diverged", 100, 100)
+
+
+def test_the_estimate_counts_training_and_evaluation():
+    training, evaluation = estimate_seconds(tiny_config(iterations=1000))
+    longer, _ = estimate_seconds(tiny_config(iterations=100_000))
+    assert 0 < 10 * training < longer
+    assert evaluation > 0

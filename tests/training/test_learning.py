@@ -16,7 +16,7 @@ import pytest
 from builders import SMALL, random_inputs, small_dnc, unroll_with_frozen_usage
 
 from constrained_dnc.config import EvaluationConfig, TrainingConfig, make_config
-from constrained_dnc.evaluation.lengths import evaluate
+from constrained_dnc.evaluation.scoring import evaluate
 from constrained_dnc.model import memory
 from constrained_dnc.model.config import ModelConfig
 from constrained_dnc.model.memory import interface_parts
@@ -39,7 +39,7 @@ def test_learns_to_copy_with_nothing_but_the_memory(tmp_path):
         evaluation=EvaluationConfig(lengths="1..5", batches=4),
     )
     run = train(config, tmp_path / "run", threads=1)
-    scores = dict(zip(range(1, 6), evaluate(run)["score"].to_pylist(), strict=True))
+    scores = dict(zip(range(1, 6), evaluate(run)["score"].tolist(), strict=True))
     assert np.mean([scores[length] for length in range(1, 5)]) >= 0.95
     untrained = 0.2  # one of five numerals
     assert scores[5] > 2 * untrained

@@ -15,7 +15,8 @@ from constrained_dnc import plugins
 from constrained_dnc.cli import main
 from constrained_dnc.config import Config, make_config, with_absolute_paths
 from constrained_dnc.errors import RunError, SettingError
-from constrained_dnc.evaluation.lengths import evaluate, predict
+from constrained_dnc.evaluation.prediction import predict
+from constrained_dnc.evaluation.scoring import evaluate
 from constrained_dnc.files import read_json
 from constrained_dnc.training.loop import train
 from constrained_dnc.training.replay import replay

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from constrained_dnc.errors import RunError, SettingError
-from constrained_dnc.evaluation.lengths import predict
+from constrained_dnc.evaluation.prediction import predict
 from constrained_dnc.explorer.models import open_model
 from constrained_dnc.files import read_tensors, write_json, write_tensors
 from constrained_dnc.training.checkpoint import Checkpoints, Progress

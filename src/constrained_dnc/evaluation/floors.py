@@ -1,6 +1,6 @@
 """The floor of a score: what the best answer gets that knows the length and not the input.
 
-A score near the floor says nothing about a network. Half of what sorting 1000 numerals takes is
+A score near the floor says nothing about a network. Most of what sorting 1000 numerals takes is
 known before they are read: the floor is 95.5 % there, of copying always 20 %.
 """
 

@@ -30,7 +30,7 @@ from constrained_dnc.plugins import fingerprints
 from constrained_dnc.study import layout
 from constrained_dnc.study.layout import STUDY
 from constrained_dnc.sweep.approach_names import find_approaches
-from constrained_dnc.tasks.registry import get_task
+from constrained_dnc.tasks.registry import get_task, task_names
 from constrained_dnc.training.disk import SELECTED
 from constrained_dnc.training.observer import logger
 from constrained_dnc.training.run import environment
@@ -89,7 +89,7 @@ def make_request(
     trials: int | None = None,
     iterations: int | None = None,
     parts: Parts | None = None,
-    rules: Sequence[SelectionRule] = (),
+    rules: Sequence[str] = (),
     analyses: bool = True,
 ) -> Request:
     """Fill in what the preset's budget says and refuse what cannot be run."""
@@ -196,15 +196,16 @@ def _add_request(
     settings = {part: plain[0][part] for part in ("model", "training", "evaluation")}
     user_code = _user_code(configs, plain)
     _refuse_changes(folder, stored, settings, user_code)
+    names = {task: get_task(task).name for task in dict.fromkeys(c.task for c in configs)}
     part = {
-        "tasks": [get_task(task).name for task in request.tasks],
+        "tasks": list(names.values()),
         "approaches": [approach.name for approach in request.approaches],
         "trials": request.trials,
         "iterations": request.iterations,
     }
     runs = {
         config.run_id: {
-            "task": get_task(config.task).name,
+            "task": names[config.task],
             "approach": config.approach.name,
             "seed": config.seed,
         }
@@ -234,21 +235,28 @@ def reopen_study(folder: Path, *, trust_code: bool = False) -> Plan:
     User-defined tasks, controllers and constraints are imported only with `trust_code`.
     """
     stored = layout.read_request(folder)
-    names = [*stored.get("user_tasks", {}).values(), *stored.get("sources", {})]
-    if names and not trust_code:
-        files = ", ".join(dict.fromkeys(names))
-        raise RunError(
-            f"{folder / STUDY} names code, {files}: it is run only if you trust it and say so, "
-            "with --trust-code"
-        )
     try:
+        if not trust_code:
+            _refuse_user_code(folder, stored)
         configs = _stored_configs(stored)
         rules, analyses = tuple(stored["rules"]), bool(stored["analyses"])
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise RunError(f"{folder / STUDY} is corrupt: {type(error).__name__}: {error}") from error
     with FileLock(layout.study_lock(folder)):
         _quarantine(folder)
     return Plan(folder, configs, rules, analyses)
+
+
+def _refuse_user_code(folder: Path, stored: Mapping[str, Any]) -> None:
+    """Refuse to run code that only the file of a study names."""
+    built_in = {*task_names(), *APPROACHES}
+    names = {name for part in stored["requests"] for name in (*part["tasks"], *part["approaches"])}
+    foreign = sorted(names - built_in)
+    if foreign or stored.get("user_tasks") or stored.get("user_approaches"):
+        raise RunError(
+            f"{folder / STUDY} names user-defined code ({', '.join(foreign)}): it is run only if "
+            "you trust it and say so, with --trust-code"
+        )
 
 
 def _stored_configs(stored: Mapping[str, Any]) -> tuple[Config, ...]:
@@ -269,14 +277,15 @@ def _stored_configs(stored: Mapping[str, Any]) -> tuple[Config, ...]:
 def _stored_config(
     stored: Mapping[str, Any], settings: Mapping[str, Any], task: str, approach: str, seed: int
 ) -> Config:
-    task = stored.get("user_tasks", {}).get(task, task)
-    plain = stored.get("user_approaches", {}).get(approach)
-    if plain is None:
-        (known,) = find_approaches([approach])
-        model, training, evaluation = get_preset("smoke").parts
-        any_run = Config("copy", known, 0, model, training, evaluation)
-        plain = json.loads(any_run.to_json())["approach"]
+    task = stored["user_tasks"].get(task, task)
+    plain = stored["user_approaches"].get(approach) or _plain(APPROACHES[approach])
     return Config.from_dict({"task": task, "approach": plain, "seed": seed, **settings})
+
+
+def _plain(approach: Approach) -> dict[str, Any]:
+    """An approach as a config stores it."""
+    any_run = Config("copy", approach, 0, *get_preset("smoke").parts)
+    return json.loads(any_run.to_json())["approach"]
 
 
 def _user_code(

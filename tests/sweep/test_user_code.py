@@ -1,16 +1,16 @@
-"""Approaches of your own in a study."""
+"""User-defined approaches and tasks in a study."""
 
 from dataclasses import replace
 
 import pytest
 
 from constrained_dnc.approaches import APPROACHES, Approach, Regularisation
-from constrained_dnc.config import PAPER, SMOKE
-from constrained_dnc.errors import SettingError
-from constrained_dnc.files import read_json
+from constrained_dnc.config import SMOKE
+from constrained_dnc.errors import RunError, SettingError
+from constrained_dnc.files import read_json, write_json
 from constrained_dnc.study import read_study
-from constrained_dnc.sweep.approaches import find_approaches
-from constrained_dnc.sweep.plan import make_request, open_study
+from constrained_dnc.sweep.approach_names import find_approaches
+from constrained_dnc.sweep.plan import make_request, open_study, reopen_study
 
 APPROACHES_FILE = """
 from constrained_dnc import Approach, Regularisation
@@ -76,7 +76,7 @@ def test_two_approaches_of_one_name_are_refused(folder):
         make_request("smoke", approaches=["taken.py:reg"]).configs()
 
 
-def test_a_study_keeps_what_its_own_approaches_and_settings_are(folder):
+def test_a_study_keeps_what_its_user_approaches_and_settings_are(folder):
     model, training, evaluation = SMOKE.parts
     parts = replace(model, hidden_size=9), replace(training, learning_rate=0.5), evaluation
     words = ["mine.py:gentle", "gru.py:Gru", "reg"]
@@ -87,9 +87,9 @@ def test_a_study_keeps_what_its_own_approaches_and_settings_are(folder):
     assert {config.training.iterations for config in plan.configs} == {training.iterations}
     assert read_study(folder / "study").approaches == ("gentle", "Gru", "reg")
     stored = read_json(folder / "study" / "study.json")
-    assert stored["settings"]["model.hidden_size"] == 9
-    assert stored["own_approaches"].keys() == {"gentle", "Gru"}
-    assert stored["own_approaches"]["gentle"]["regularisation"]["task_weight"] == 0.99
+    assert stored["settings"]["model"]["hidden_size"] == 9
+    assert stored["user_approaches"].keys() == {"gentle", "Gru"}
+    assert stored["user_approaches"]["gentle"]["regularisation"]["task_weight"] == 0.99
     assert stored["sources"].keys() == {f"{folder}/gru.py"}
 
 
@@ -97,16 +97,16 @@ def test_what_a_study_began_with_may_be_added_to_but_not_changed(folder):
     study = folder / "study"
     open_study(study, make_request("smoke", approaches=["mine.py:gentle"]))
     open_study(study, make_request("smoke", approaches=["gru.py:Gru"]))
-    assert read_json(study / "study.json")["own_approaches"].keys() == {"gentle", "Gru"}
+    assert read_json(study / "study.json")["user_approaches"].keys() == {"gentle", "Gru"}
     (folder / "gru.py").write_text(GRU + "# edited")
-    with pytest.raises(SettingError, match=r"gru\.py is .* as in the study"):
+    with pytest.raises(SettingError, match=r"gru\.py differs from that of the study"):
         open_study(study, make_request("smoke", approaches=["gru.py:Gru"]))
     (folder / "mine.py").write_text(APPROACHES_FILE.replace("0.99", "0.5"))
-    with pytest.raises(SettingError, match=r"gentle is .* as in the study"):
+    with pytest.raises(SettingError, match=r"gentle differs from that of the study"):
         open_study(study, make_request("smoke", approaches=["mine.py:gentle"]))
     model, training, evaluation = SMOKE.parts
     parts = replace(model, hidden_size=9), training, evaluation
-    with pytest.raises(SettingError, match=r"model\.hidden_size is 9; accepted: 16, as in"):
+    with pytest.raises(SettingError, match=r"model\.hidden_size differs .*\(16, not 9\)"):
         open_study(study, make_request("smoke", parts=parts))
 
 
@@ -116,21 +116,32 @@ def test_one_task_of_a_name_in_a_study(folder):
         (folder / f"{name}.py").write_text(text)
     for _ in range(2):
         open_study(folder / "study", make_request("smoke", ["copy", "one.py:T"]))
-    own_tasks = {"echo": f"{folder}/one.py:T"}
-    assert read_json(folder / "study" / "study.json")["own_tasks"] == own_tasks
-    with pytest.raises(
-        SettingError, match=r"echo is '.*two\.py:T'; accepted: '.*one\.py:T', as in"
-    ):
+    user_tasks = {"echo": f"{folder}/one.py:T"}
+    assert read_json(folder / "study" / "study.json")["user_tasks"] == user_tasks
+    with pytest.raises(SettingError, match=r"echo differs .*one\.py:T', not '.*two\.py:T'"):
         open_study(folder / "study", make_request("smoke", ["two.py:T"]))
+    with pytest.raises(SettingError, match="two of the tasks have one name"):
+        make_request("smoke", ["one.py:T", "two.py:T"])
 
 
-def test_built_in_studies_are_as_they_were(folder):
-    """The names of their runs too, whether settings are given or not."""
-    request = make_request("paper", ["sort"], ["compr+reg"], trials=4)
-    assert request.configs()[3].run_id == "182319a75a0bed87"
-    assert make_request("paper", ["sort"], ["compr+reg"], 4, parts=PAPER.parts).configs() == (
-        request.configs()
-    )
-    open_study(folder / "study", request)
-    stored = read_json(folder / "study" / "study.json")
-    assert not {"own_tasks", "own_approaches", "sources"} & stored.keys()
+def test_a_study_with_user_code_is_resumed_by_its_folder_if_it_is_trusted(folder):
+    text = "from constrained_dnc.tasks.copy import Copy\nclass T(Copy):\n    name = 'echo'\n"
+    (folder / "one.py").write_text(text)
+    words = ["mine.py:gentle", "gru.py:Gru", "reg"]
+    plan = open_study(folder / "study", make_request("smoke", ["one.py:T"], words))
+    with pytest.raises(RunError, match=r"names user-defined code \(Gru, echo, gentle\)"):
+        reopen_study(folder / "study")
+    assert reopen_study(folder / "study", trust_code=True).configs == plan.configs
+
+
+@pytest.mark.parametrize("part", ["tasks", "approaches"])
+def test_code_that_only_study_json_names_is_not_imported(folder, part):
+    (folder / "evil.py").write_text(f"open({str(folder / 'ran')!r}, 'w')\n")
+    open_study(folder / "study", make_request("smoke"))
+    path = folder / "study" / "study.json"
+    stored = read_json(path)
+    stored["requests"][0][part] = [f"{folder}/evil.py" + ":T" * (part == "tasks")]
+    write_json(path, stored)
+    with pytest.raises(RunError, match="names user-defined code"):
+        reopen_study(folder / "study")
+    assert not (folder / "ran").exists()

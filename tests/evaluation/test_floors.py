@@ -1,0 +1,75 @@
+"""The best score without a look at the input."""
+
+import json
+from math import comb
+
+import numpy as np
+import pytest
+
+from constrained_dnc.evaluation.floors import STORED, compute_floor, floor
+from constrained_dnc.tasks.copy import Copy
+from constrained_dnc.tasks.registry import get_task, task_names
+
+
+def sort_floor(length: int) -> float:
+    """Exactly: position k is at most v if more than k of the numerals are."""
+    shares = []
+    for place in range(length):
+        at_most = [
+            sum(
+                comb(length, count) * ((v + 1) / 5) ** count * (1 - (v + 1) / 5) ** (length - count)
+                for count in range(place + 1, length + 1)
+            )
+            for v in range(5)
+        ]
+        shares.append(max(np.diff([0.0, *at_most])))
+    return float(np.mean(shares))
+
+
+@pytest.mark.parametrize(("length", "share"), [(15, 0.65), (30, 0.74), (50, 0.80)])
+def test_sort_is_mostly_known_before_it_is_read(length, share):
+    assert floor("sort", length) == pytest.approx(sort_floor(length), abs=0.008)
+    assert floor("sort", length) == pytest.approx(share, abs=0.006)
+
+
+def test_long_sorts_are_almost_known():
+    assert floor("sort", 200) == pytest.approx(0.90, abs=0.005)
+    assert floor("sort", 1000) == pytest.approx(0.955, abs=0.003)
+
+
+@pytest.mark.parametrize(
+    ("task", "share"),
+    [("copy", 1 / 5), ("shift", 1 / 5), ("add", (3 / 4 + 1 / 2) / 2), ("differentiation", 0.34)],
+)
+def test_floors_by_hand(task, share):
+    """A high bit is 0 in three of four sums; a difference is 0 in 5 of 25 pairs."""
+    assert floor(task, 30) == pytest.approx(share, abs=0.01)
+
+
+def test_the_floor_of_search_is_at_least_that_of_no_answer():
+    """Right whenever the query is not there."""
+    for length in (2, 5, 15):
+        assert floor("search", length) > 0.8**length - 0.02
+
+
+def test_the_floor_of_logic_is_the_likelier_truth_value():
+    batch = get_task("logic").sample(5, 4000, 20)
+    share = batch.targets[-1].mean()
+    assert floor("logic", 20) == pytest.approx(max(share, 1 - share), abs=0.03)
+
+
+@pytest.mark.parametrize("task", task_names())
+def test_stored_floors_are_those_computed(task):
+    stored = json.loads(STORED.read_text())[task]
+    for length in (2, 7, 20):
+        assert stored[str(length)] == pytest.approx(compute_floor(get_task(task), length), abs=1e-4)
+
+
+def test_a_user_defined_task_has_a_floor_of_its_own():
+    class Ones(Copy):
+        name = "ones"
+
+        def rule(self, numerals):
+            return np.minimum(numerals, 1)
+
+    assert floor(Ones(), 6) == pytest.approx(0.8, abs=0.01)
