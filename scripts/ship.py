@@ -132,14 +132,13 @@ def _reaches_further(
 
 def _scores(study: Study, run_id: str) -> dict[str, dict[str, dict[int, float]]]:
     """Score by selection, memory and length."""
+    words = dict(zip(study.memories, ("trained", "extended", "growing"), strict=True))
     rows = study.results[(study.results["run_id"] == run_id) & (study.results["batches"] > 0)]
-    return {
-        str(rule): {
-            str(memory): dict(zip(group["length"].tolist(), group["score"].round(6), strict=True))
-            for memory, group in rows_of_rule.groupby("memory", sort=False)
-        }
-        for rule, rows_of_rule in rows.groupby("selection", sort=False)
-    }
+    scores: dict[str, dict[str, dict[int, float]]] = {}
+    for row in rows.to_dict("records"):
+        curve = scores.setdefault(row["selection"], {}).setdefault(words[row["memory"]], {})
+        curve[int(row["length"])] = round(float(row["score"]), 6)
+    return scores
 
 
 def _megabytes(paths: Iterable[Path]) -> float:

@@ -14,9 +14,7 @@ from hypothesis import strategies as st
 from constrained_dnc import zoo
 from constrained_dnc.errors import RunError, SettingError
 from constrained_dnc.evaluation.prediction import predict
-from constrained_dnc.explorer.models import open_model
-from constrained_dnc.files import read_tensors, write_json, write_tensors
-from constrained_dnc.training.checkpoint import Checkpoints, Progress
+from constrained_dnc.files import write_json
 from constrained_dnc.training.disk import SELECTED
 from constrained_dnc.training.loop import train
 from constrained_dnc.training.run import initial_model, load_run, write_config, write_selected

@@ -16,8 +16,9 @@ from constrained_dnc.cli.parsing import Flag, option, read_problem
 from constrained_dnc.cli.terminal import print_table
 from constrained_dnc.config import LONGEST_INPUT
 from constrained_dnc.errors import LARGEST_SEED, SettingError, require_integer
+from constrained_dnc.tasks.entries import format_number, label_with_number
 from constrained_dnc.tasks.registry import get_task, task_names
-from constrained_dnc.tasks.task import AbstractTask, Batch
+from constrained_dnc.tasks.task import AbstractTask, Batch, CellLabels
 
 DEFAULT_LENGTH = 8
 SAMPLES = 3

@@ -21,7 +21,9 @@ def chart(findings: Findings, memory: str) -> str:
     """Score against length with one memory, as HTML: a panel per task, a line per trial."""
     tasks = findings.tasks_with(memory)
     rows = -(-len(tasks) // COLUMNS)
-    figure = make_subplots(rows, COLUMNS, subplot_titles=[html.escape(task) for task in tasks])
+    titles = [html.escape(task) for task in tasks]
+    gaps = {"vertical_spacing": 0.22 / rows, "horizontal_spacing": 0.06}
+    figure = make_subplots(rows, COLUMNS, subplot_titles=titles, **gaps)
     named: set[str] = set()
     for place, task in enumerate(tasks):
         where = {"row": place // COLUMNS + 1, "col": place % COLUMNS + 1}
