@@ -14,7 +14,6 @@ import pandas as pd
 
 from constrained_dnc.errors import RunError, first_line
 from constrained_dnc.files import read_file, write_atomically
-from constrained_dnc.model.config import GROWING
 
 COLUMNS: dict[str, str] = {
     "run_id": "str",
@@ -67,15 +66,6 @@ def read_results_file(path: Path) -> pd.DataFrame:
         return frame.astype(other) if other else frame
     except Exception as error:  # of many kinds, as a damaged byte leads anywhere
         raise RunError(f"{path} is corrupt: {first_line(error)}") from error
-
-
-def memory_order(memory: str) -> float:
-    """Sorts memories by their slots, a growing one last.
-
-    >>> sorted(["growing", "500", "50"], key=memory_order)
-    ['50', '500', 'growing']
-    """
-    return float("inf") if memory == GROWING else float(memory)
 
 
 def with_failures_as_zero(results: pd.DataFrame) -> pd.DataFrame:

@@ -14,9 +14,9 @@ from constrained_dnc.config import parse_lengths
 from constrained_dnc.evaluation.scoring import Progress, make_plan, measure
 from constrained_dnc.evaluation.subject import subject_of
 from constrained_dnc.files import make_folder, write_atomically
-from constrained_dnc.model.config import GROWING, MemorySize
+from constrained_dnc.model.config import GROWING, MemorySize, memory_order
 from constrained_dnc.published import MASTERED, THRESHOLD
-from constrained_dnc.results import memory_order, write_results_file
+from constrained_dnc.results import write_results_file
 from constrained_dnc.training.disk import FRONTIER, FRONTIER_PICTURE
 from constrained_dnc.training.run import Run
 

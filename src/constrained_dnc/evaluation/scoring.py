@@ -18,12 +18,11 @@ from constrained_dnc.evaluation.memories import outputs_of
 from constrained_dnc.evaluation.subject import Subject, subject_of
 from constrained_dnc.files import make_folder
 from constrained_dnc.model.backend import AbstractBackend
-from constrained_dnc.model.config import GROWING, MemorySize, require_memory_size
+from constrained_dnc.model.config import GROWING, MemorySize, memory_order, require_memory_size
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.model.growing import Growing
 from constrained_dnc.results import (
     concat_results,
-    memory_order,
     read_results_file,
     results_frame,
     write_results_file,

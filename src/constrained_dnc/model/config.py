@@ -70,3 +70,12 @@ def read_memory_size(text: str, most: int = MOST_SLOTS) -> MemorySize:
     value: object = int(text) if is_number else text
     require_memory_size(value, most)
     return int(text) if is_number else GROWING
+
+
+def memory_order(memory: str) -> float:
+    """Sorts memories by their slots, a growing one last.
+
+    >>> sorted(["growing", "500", "50"], key=memory_order)
+    ['50', '500', 'growing']
+    """
+    return float("inf") if memory == GROWING else float(memory)

@@ -14,8 +14,7 @@ import pandas as pd
 
 from constrained_dnc.choices import RULES
 from constrained_dnc.errors import RunError, SettingError, require_path
-from constrained_dnc.model.config import GROWING
-from constrained_dnc.results import memory_order
+from constrained_dnc.model.config import GROWING, memory_order
 from constrained_dnc.study.layout import (
     STUDY,
     analysis_file,

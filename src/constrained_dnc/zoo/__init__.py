@@ -15,6 +15,7 @@ from typing import Any
 from constrained_dnc.choices import SelectionRule
 from constrained_dnc.errors import RunError, SettingError, did_you_mean
 from constrained_dnc.files import read_json
+from constrained_dnc.model.config import memory_order
 from constrained_dnc.published import max_length_of
 
 PREFIX = "zoo:"
@@ -50,8 +51,8 @@ class Pretrained:
         return about
 
     def memories(self, selection: SelectionRule = RULE) -> tuple[str, ...]:
-        """The memories it was evaluated with, training's first: slots, or growing."""
-        return tuple(self.about["scores"].get(selection, {}))
+        """The memories it was evaluated with, the slots of training first, a growing one last."""
+        return tuple(sorted(self.about["scores"].get(selection, {}), key=memory_order))
 
     def scores(
         self, memory: str | None = None, selection: SelectionRule = RULE
@@ -60,8 +61,10 @@ class Pretrained:
 
         The parameters of other rules of the same run were evaluated, too.
         """
-        stored = self.about["scores"].get(selection, {})
-        scores = stored.get(memory or next(iter(stored), ""), {})
+        memories = self.memories(selection)
+        if not memories:
+            return {}
+        scores = self.about["scores"][selection].get(memory or memories[0], {})
         return {int(length): float(score) for length, score in scores.items()}
 
     def max_length(self, memory: str | None = None, selection: SelectionRule = RULE) -> int | None:
