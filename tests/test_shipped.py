@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from constrained_dnc.evaluation.lengths import evaluate
 
 from constrained_dnc import load_run, predict, zoo
 from constrained_dnc.analysis.embeddings import phase_states, stored_at
