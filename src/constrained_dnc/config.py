@@ -201,12 +201,6 @@ def as_dict(settings: Any) -> dict[str, Any]:
     return dataclasses.asdict(settings, dict_factory=plain)
 
 
-def without_iterations(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A config in plain values without the number of iterations."""
-    training = {name: v for name, v in config["training"].items() if name != "iterations"}
-    return {**config, "training": training}
-
-
 def _as_text(values: Mapping[str, Any]) -> str:
     return json.dumps(values, sort_keys=True, separators=(",", ":"))
 

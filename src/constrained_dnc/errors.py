@@ -23,7 +23,7 @@ class SettingError(ValueError):
     >>> print(SettingError("--length cannot be combined with a problem"))
     --length cannot be combined with a problem
     >>> print(SettingError("memory_size", 0, "an integer of at least 1"))
-    memory_size is 0; accepted: an integer of at least 1
+    memory_size must be an integer of at least 1, not 0
     """
 
     def __init__(self, setting: str, value: object = None, accepted: str | None = None):
@@ -33,7 +33,7 @@ class SettingError(ValueError):
         if len(self.args) == 1:
             return str(self.args[0])
         setting, value, accepted = self.args
-        return f"{setting} is {shortened(repr(value))}; accepted: {accepted}"
+        return f"{setting} must be {accepted}, not {shortened(repr(value))}"
 
 
 def shortened(text: str) -> str:

@@ -104,14 +104,6 @@ def read_json(path: Path) -> dict[str, Any]:
     return values
 
 
-def read_json_list(path: Path) -> list[Any]:
-    """The list in a JSON file."""
-    values = _parse_json(path)
-    if not isinstance(values, list):
-        raise RunError(f"{path} cannot be read: it is not a JSON list")
-    return values
-
-
 def _parse_json(path: Path) -> object:
     with corruption_named(path):
         values: object = json.loads(read_file(path))

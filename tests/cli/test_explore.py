@@ -37,14 +37,14 @@ def test_one_file(folder, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["zoo:none/such"], "pretrained model is 'zoo:none/such'; accepted: "),
+        (["zoo:none/such"], "pretrained model must be "),
         (["nowhere", "3 1 4"], "'nowhere' is not a run directory, a folder of them, or zoo:TASK"),
         (["copy", "sortt"], "'sortt' is neither a run directory, a folder of them, or zoo:TASK/AP"),
-        (["copy", "3 x", "--html", "a.html"], "nor a problem: problem is '3 x'; accepted: numeral"),
-        (["copy", "1 " * 251], "length of the problem is 251; accepted: at most 250"),
+        (["copy", "3 x", "--html", "a.html"], "nor a problem: problem must be numeral"),
+        (["copy", "1 " * 251], "length of the problem must be at most 250"),
         (["copy", "--memory", "1001"], "a number of slots from 1 to 1000"),
         (["copy", "sort", "--html", "a.html"], "copy and sort are models of different tasks"),
-        (["copy", "--port", "99999"], "port is 99999; accepted: an integer from 0 (any)"),
+        (["copy", "--port", "99999"], "port must be an integer from 0 (any)"),
     ],
 )
 def test_what_is_not_accepted_costs_one_sentence(folder, monkeypatch, capsys, arguments, sentence):

@@ -129,9 +129,9 @@ def test_other_words_are_refused(run, text, capsys):
 def test_memory_sizes_as_text():
     assert parse_memories("growing") == ["growing"]
     assert parse_memories("80") == [80]
-    with pytest.raises(SettingError, match=r"memory_size is 'x'; accepted: a number of slots"):
+    with pytest.raises(SettingError, match=r"memory_size must be a number of slots"):
         parse_memories("x")
-    with pytest.raises(SettingError, match=r"memory_size is '4,x'; accepted: numbers of slots"):
+    with pytest.raises(SettingError, match=r"memory_size must be numbers of slots"):
         parse_memories("4,x")
 
 

@@ -79,8 +79,8 @@ def test_a_refused_memory_gives_way_to_what_is_shown(browser, address, runs):
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
-        ({"problem": "1 2", "memory": "abc"}, "memory_size is 'abc'; accepted: a number of"),
-        ({"problem": "1 nine"}, "problem is '1 nine'; accepted: numerals"),
+        ({"problem": "1 2", "memory": "abc"}, "memory_size must be a number of"),
+        ({"problem": "1 nine"}, "problem must be numerals"),
         ({"model": "nobody", "problem": "1 2"}, "This explorer has no model nobody."),
         (
             {"problem": "1 2", "slot": "9999"},

@@ -126,11 +126,11 @@ def test_the_documents_name_every_array_and_its_axes(runs, memory_size):
         (
             "3 1 x",
             None,
-            "problem is '3 1 x'; accepted: numerals from 0 to 4, separated by spaces, such",
+            "problem must be numerals from 0 to 4, separated by spaces, such",
         ),
         ("1 " * 251, None, "the problem has length 251; the explorer draws at most 250"),
-        ("1 2", 0, "memory_size is 0; accepted: a number of slots from 1 to 1000, or growing"),
-        ("1 2", 1001, "memory_size is 1001; accepted: a number of slots from 1 to 1000, or"),
+        ("1 2", 0, "memory_size must be a number of slots from 1 to 1000, or growing"),
+        ("1 2", 1001, "memory_size must be a number of slots from 1 to 1000, or"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused(runs, text, memory_size, sentence):

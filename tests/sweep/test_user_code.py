@@ -58,7 +58,7 @@ def test_words_stand_for_approaches(folder):
     "word", ["magic", "gru.py", "gru.py:Lstm", "mine.py:Approach", "nowhere.py", "x.y:z", "", ":"]
 )
 def test_words_that_stand_for_none_are_refused(word):
-    with pytest.raises(SettingError, match=r"^approach(es)? is .*; accepted: "):
+    with pytest.raises(SettingError, match=r"^approach(es)? must be "):
         find_approaches([word])
 
 

@@ -140,4 +140,4 @@ def test_a_class_in_place_of_a_task_is_refused():
     script = "from constrained_dnc import check_task, tasks; check_task(tasks.copy.Copy)"
     command = [sys.executable, "-c", script]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert "accepted: an AbstractTask, such as MyTask()" in done.stderr.splitlines()[-1]
+    assert "must be an AbstractTask, such as MyTask()" in done.stderr.splitlines()[-1]

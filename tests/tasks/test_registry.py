@@ -106,7 +106,7 @@ def test_unknown_names(name: str) -> None:
         get_task(name)
     hint = " (did you mean sort?)" if name in ("srot", "Sort", ":Sort") else ""
     assert str(caught.value) == (
-        f"task is {name!r}; accepted: one of {', '.join(sorted(task_names()))}{hint}, "
+        f"task must be one of {', '.join(sorted(task_names()))}{hint}, "
         "or package.module:Class, or path/to/file.py:Class"
     )
 
@@ -134,7 +134,7 @@ def test_classes_that_are_no_tasks(user_file: Path, class_name: str, accepted: s
     name = f"{user_file}:{class_name}"
     with pytest.raises(SettingError) as caught:
         get_task(name)
-    assert str(caught.value) == f"task is {name!r}; accepted: {accepted}"
+    assert str(caught.value) == f"task must be {accepted}"
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_classes_that_are_no_tasks(user_file: Path, class_name: str, accepted: s
 def test_a_name_must_fit_into_files_and_pages(tmp_path: Path, name: object) -> None:
     text = USER_TASK.replace('name = "next"', f"name = {name!r}")
     (tmp_path / "odd.py").write_text(text)
-    with pytest.raises(SettingError, match=r"name of the task .* accepted: a word of letters"):
+    with pytest.raises(SettingError, match=r"name of the task .*must be a word of letters"):
         get_task(f"{tmp_path}/odd.py:Next")
 
 
@@ -175,7 +175,7 @@ def test_files_and_modules_that_are_missing(tmp_path: Path) -> None:
     loop = tmp_path / "loop.py"
     loop.symlink_to(loop)
     for path in (loop, "~nosuchuser/t.py", "a\0b.py"):
-        with pytest.raises(SettingError, match="accepted: "):
+        with pytest.raises(SettingError, match="must be "):
             get_task(f"{path}:T")
     with pytest.raises(SettingError, match=r"a file that exists, unlike nowhere\.py"):
         get_task("nowhere.py:Next")

@@ -97,7 +97,7 @@ def test_answers_as_text():
 
 @pytest.mark.parametrize("text", ["", "8", "length 0, key 1", "length 2, key 1, sample 3 of 2"])
 def test_text_that_names_no_sample(text):
-    with pytest.raises(SettingError, match="accepted: text such as 'length 8, key 0'"):
+    with pytest.raises(SettingError, match="must be text such as 'length 8, key 0'"):
         Echo().parse(text)
 
 

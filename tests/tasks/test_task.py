@@ -182,7 +182,7 @@ def test_text_of_a_problem_parses_back(task: AbstractTask, seed: int, length: in
 def test_text_that_is_no_problem_is_named(task: AbstractTask, text: str) -> None:
     with pytest.raises(SettingError) as caught:
         task.parse(text)
-    assert str(caught.value).startswith(f"problem is {text!r}; accepted: ")
+    assert str(caught.value).startswith("problem must be ")
 
 
 @EVERY_TASK
@@ -200,7 +200,7 @@ def test_bad_sizes_are_refused(task: AbstractTask, value: int) -> None:
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("key", [-1, 0.5, "7", "", None, True, (), (1, -1), (1, 0.5), (1, "a")])
 def test_bad_keys_are_refused(key: int) -> None:
-    with pytest.raises(SettingError, match=r"^key is .*; accepted: an integer of at least 0"):
+    with pytest.raises(SettingError, match=r"^key must be an integer of at least 0"):
         get_task("sort").sample(key, 2, 2)
 
 

@@ -7,6 +7,7 @@ report show is embedded, by the first report that shows it.
 from __future__ import annotations
 
 import hashlib
+import io
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -20,8 +21,7 @@ from constrained_dnc import published
 from constrained_dnc.analysis.state_space import embed, split_phases
 from constrained_dnc.cores import available_cores
 from constrained_dnc.errors import RunError
-from constrained_dnc.files import make_folder
-from constrained_dnc.storage import read_array, write_array
+from constrained_dnc.files import corruption_named, make_folder, write_atomically
 from constrained_dnc.study import Study
 from constrained_dnc.study.layout import embedding_file
 
@@ -42,13 +42,21 @@ def embedding(study: Study, run_id: str, phase: str) -> Float32[np.ndarray, "tim
     path = stored_at(study, states)
     if path.exists():
         with suppress(RunError):  # a damaged one is made again
-            stored = read_array(path)
+            stored = _read(path)
             if stored.dtype == np.float32 and stored.shape == (*states.shape[:2], 2):
                 return stored
     embedded = embed(states)
     make_folder(path.parent)
-    write_array(path, embedded)
+    buffer = io.BytesIO()
+    np.save(buffer, embedded, allow_pickle=False)
+    write_atomically(path, buffer.getvalue())
     return embedded
+
+
+def _read(path: Path) -> Float32[np.ndarray, "..."]:
+    with corruption_named(path):
+        array: Float32[np.ndarray, "..."] = np.load(path, allow_pickle=False)
+        return array
 
 
 def embed_all(

@@ -14,6 +14,7 @@ from typing import Annotated, Any, TypeAlias, TypeVar
 import tyro
 from tyro.constructors import PrimitiveConstructorSpec, PrimitiveTypeInfo
 
+from constrained_dnc.approaches import Part, parse_part
 from constrained_dnc.choices import BackendChoice, SelectionRule
 from constrained_dnc.errors import SettingError, one_of, shortened
 from constrained_dnc.tasks.numeral import AbstractNumeralTask
@@ -153,6 +154,20 @@ def _number_or_choice(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] 
         metavar="{" + ",".join(names) + "}" if names else kind.__name__.upper(),
         instance_from_str=read,
         is_instance=lambda value: value in names if names else isinstance(value, kind | int),
+        str_from_instance=lambda value: [str(value)],
+    )
+
+
+@VALUES.primitive_rule
+def _part(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Part] | None:
+    """How a part with settings is read, such as regularisation,task_weight=0.9."""
+    if info.type is not Part:
+        return None
+    return PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="KIND[,NAME=VALUE]",
+        instance_from_str=lambda texts: parse_part(*texts),
+        is_instance=lambda value: isinstance(value, Part),
         str_from_instance=lambda value: [str(value)],
     )
 

@@ -17,7 +17,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from constrained_dnc.choices import SelectionRule
-from constrained_dnc.model.config import MemorySize
 
 CONFIG, STATUS, METRICS, LOCK = "config.json", "status.json", "metrics.jsonl", "lock"
 CHECKPOINTS = ("checkpoint-a.safetensors", "checkpoint-b.safetensors")
@@ -41,13 +40,3 @@ def kept_iterations(run: Path) -> list[int]:
     files = (run / NONFINITE).glob("iteration-*.safetensors")
     numbers = (file.stem.removeprefix("iteration-") for file in files)
     return sorted(int(number) for number in numbers if number.isdecimal())
-
-
-def evaluation_file(run: Path, rule: SelectionRule, memory_size: MemorySize) -> Path:
-    """Where the scores of a rule's parameters with a memory size are."""
-    return run / f"evaluation-{rule}-{memory_size}.parquet"
-
-
-def evaluation_files(run: Path, rule: SelectionRule) -> list[Path]:
-    """Where the scores of a rule's parameters are, for all memory sizes that were evaluated."""
-    return sorted(run.glob(f"evaluation-{rule}-*.parquet"))

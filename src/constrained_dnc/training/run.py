@@ -124,13 +124,6 @@ class Run:
         """Whether it is a model of the zoo, which is only ever read."""
         return self.folder.is_relative_to(zoo.MODELS)
 
-    @property
-    def products(self) -> Path:
-        """Where tables and pictures made from the run go: here, if it is a pretrained model."""
-        if not self.is_pretrained:
-            return self.folder
-        return Path("runs", f"zoo-{self.task.name}-{self.config.approach.name}")
-
     def selected(self, rule: SelectionRule | None = None) -> Selected:
         """The parameters that a rule selected; training/selection.py says how."""
         path, tensors, metadata = self.read_selected(rule)

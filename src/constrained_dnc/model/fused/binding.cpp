@@ -83,7 +83,7 @@ constexpr size_t largest_size = 16777216;  // MOST_SLOTS of config.py
 
 int checked_size(const char* name, size_t value) {
   if (value < 1 || value > largest_size)
-    refuse(std::string(name) + " is " + std::to_string(value) + "; accepted: 1 to " +
+    refuse(std::string(name) + " is " + std::to_string(value) + ", not from 1 to " +
            std::to_string(largest_size));
   return int(value);
 }
@@ -97,7 +97,7 @@ Controller controller_named(const std::string& name) {
   if (name == "lstm") return Controller::lstm;
   if (name == "peephole") return Controller::peephole;
   if (name == "feed_forward") return Controller::feed_forward;
-  refuse("controller is '" + name + "'; accepted: feed_forward, lstm, peephole");
+  refuse("controller is '" + name + "', not feed_forward, lstm or peephole");
 }
 
 const Level& level_named(const std::optional<std::string>& name) {
