@@ -1,50 +1,39 @@
 """Where compiled programs are kept."""
 
-import os
-import subprocess
-import sys
-
+import jax
 import pytest
 
-SHOW = (
-    "import jax; from constrained_dnc.training.compilation import use_compilation_cache;"
-    "use_compilation_cache(); print(jax.config.jax_compilation_cache_dir)"
-)
+from constrained_dnc.training.compilation import MIN_COMPILE_TIME, use_compilation_cache
 
 
-@pytest.mark.parametrize(
-    ("variable", "folder"),
-    [
-        ("XDG_CACHE_HOME", "{}/constrained-dnc/compiled"),
-        ("JAX_COMPILATION_CACHE_DIR", "{}"),
-    ],
-)
-def test_cache_is_where_the_environment_says(tmp_path, variable, folder):
-    environment = os.environ | {variable: str(tmp_path)}
-    shown = subprocess.run(
-        [sys.executable, "-c", SHOW], env=environment, capture_output=True, text=True, check=True
-    )
-    assert shown.stdout.strip() == folder.format(tmp_path)
+@pytest.fixture
+def use_cache(monkeypatch):
+    """Calls `use_compilation_cache` with a folder of JAX's; returns folder and least time."""
+    before = jax.config.jax_compilation_cache_dir
+
+    def use(folder):
+        jax.config.update("jax_compilation_cache_dir", folder)
+        use_compilation_cache()
+        return jax.config.jax_compilation_cache_dir, getattr(jax.config, MIN_COMPILE_TIME)
+
+    monkeypatch.delenv(MIN_COMPILE_TIME.upper(), raising=False)
+    yield use
+    jax.config.update("jax_compilation_cache_dir", before)
 
 
-def test_a_cache_folder_that_cannot_be_made_is_done_without(tmp_path):
-    tmp_path.joinpath("file").touch()
-    environment = os.environ | {"XDG_CACHE_HOME": f"{tmp_path}/file"}
-    environment.pop("JAX_COMPILATION_CACHE_DIR", None)
-    shown = subprocess.run(
-        [sys.executable, "-c", SHOW], env=environment, capture_output=True, text=True, check=True
-    )
-    assert shown.stdout.strip() == "None"
+def test_the_users_cache_folder_is_used_unless_jax_has_one(use_cache, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert use_cache(None) == (f"{tmp_path}/constrained-dnc/compiled", 0.1)
+    assert use_cache(f"{tmp_path}/other") == (f"{tmp_path}/other", 0.1)
 
 
-@pytest.mark.parametrize(("of_user", "seconds"), [(None, "0.1"), ("5", "5.0")])
-def test_a_least_compile_time_of_the_user_is_respected(tmp_path, of_user, seconds):
-    name = "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"
-    environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path)}
-    environment.pop(name, None)
-    environment |= {name: of_user} if of_user else {}
-    show = SHOW.replace("jax_compilation_cache_dir", name.lower())
-    shown = subprocess.run(
-        [sys.executable, "-c", show], env=environment, capture_output=True, text=True, check=True
-    )
-    assert shown.stdout.strip() == seconds
+def test_training_works_without_a_cache_folder(use_cache, tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", f"{tmp_path}/file")
+    assert use_cache(None)[0] is None
+
+
+def test_the_users_minimum_compile_time_is_respected(use_cache, tmp_path, monkeypatch):
+    monkeypatch.setenv(MIN_COMPILE_TIME.upper(), "5")
+    jax.config.update(MIN_COMPILE_TIME, 5.0)
+    assert use_cache(f"{tmp_path}/other")[1] == 5

@@ -97,7 +97,7 @@ def test_the_score_is_that_of_the_batch_of_the_loss(finished, tmp_path):
     assert line["iteration"] == 40
     batch = sample_iteration(run.task, CONFIG, 40).unseen
     tensors, _ = newest_checkpoint(run.folder)
-    outputs = load_model(CONFIG, tensors, run.folder).unroll(batch.inputs, 4).outputs
+    outputs = load_model(CONFIG, tensors, run.folder).unroll(batch.inputs).outputs
     assert line["unseen_score"] == pytest.approx(run.task.score(batch, outputs).score.mean())
 
 
@@ -267,7 +267,7 @@ def test_folder_with_other_things_is_refused(tmp_path):
 
 
 def test_no_threads_are_refused(tmp_path):
-    with pytest.raises(SettingError, match="threads is 0"):
+    with pytest.raises(SettingError, match="threads must be .*, not 0"):
         train(CONFIG, tmp_path / "run", threads=0)
 
 
@@ -275,7 +275,7 @@ def test_pure_backend_trains_alike(tmp_path):
     config = tiny_config(
         max_length=1, unseen_length=1, iterations=6, measure_every=1, entropy_every=100
     )
-    backend = PureBackend(get_task("copy").loss, None, CONFIG.model.memory_size)
+    backend = PureBackend(get_task("copy").loss)
     pure = train(config, tmp_path / "pure", backend=backend, threads=1)
     default = train(config, tmp_path / "default", threads=1)
     assert pure.backend == "pure"

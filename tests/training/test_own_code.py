@@ -103,7 +103,7 @@ def test_a_stored_config_cannot_name_code_by_itself(folder, trained, change, mon
         old = stored["config"][name]
         stored["config"][name] = old | value if isinstance(old, dict) else value
     if stored["config"]["approach"]["name"] == "mine":
-        stored["config"]["approach"]["compression"] = False
+        stored["config"]["approach"]["constraints"] = []
     (folder / "config.json").write_text(json.dumps(stored))
     modules = set(sys.modules)
     with pytest.raises(RunError, match="names code"):

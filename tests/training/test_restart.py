@@ -139,17 +139,17 @@ def test_what_changes_parameters_may_not_change_on_resume(finished, changes, set
 class Scaled(PureBackend):
     """A user's backend with a loss of half the size."""
 
-    def value_and_grad(self, model, batch):
+    def value_and_grad(self, model, batch, key=None):
         import jax
 
-        loss, parts, gradient = super().value_and_grad(model, batch)
+        loss, parts, gradient = super().value_and_grad(model, batch, key)
         return loss / 2, parts, jax.tree.map(lambda leaf: leaf / 2, gradient)
 
 
 def test_a_run_with_a_user_defined_backend_resumes_only_with_it(finished, tmp_path):
     config = tiny_config(max_length=1, iterations=4, entropy_every=100)
     longer = replace(config, training=replace(config.training, iterations=6))
-    backend = Scaled(get_task("copy").loss, None, config.model.memory_size)
+    backend = Scaled(get_task("copy").loss)
     train(config, tmp_path / "run", backend=backend, threads=1)
     stored = json.loads((tmp_path / "run" / "config.json").read_text())
     assert stored["backend_class"] == f"{__name__}.Scaled"

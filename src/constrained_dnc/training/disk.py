@@ -7,7 +7,7 @@ checkpoint-a.safetensors, checkpoint-b.safetensors  all that a resume needs, by 
 selected.safetensors, selected-RULE.safetensors     the parameters that a rule selected
 nonfinite/iteration-ITERATION.safetensors           what the first skipped updates began with
 lock                     held by the process that trains
-evaluation-RULE-SIZE.parquet  scores, one row per length
+evaluation.parquet       scores, one row per rule, memory and length
 free-capacity.json       the least free capacity of selected parameters, for a growing memory
 frontier.parquet, frontier.png  scores over length and memory size
 """

@@ -1,8 +1,9 @@
-"""The guard: what is not finite never reaches the parameters or the optimiser's state."""
+"""The guard: non-finite values never reach the parameters or the optimiser's state."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +16,18 @@ from constrained_dnc.model.leaves import name_leaves
 from constrained_dnc.training.disk import kept_file
 
 MAX_SKIPPED_IN_A_ROW = 100
-"""After that many the run has diverged."""
+"""After this many the run has diverged."""
 TOLERABLE_SHARE = 0.1
-"""Of the updates; a run with more of them skipped is worth a warning."""
+"""A run with a larger share of skipped updates is worth a warning."""
 MAX_KEPT = 5
-"""Of the skipped updates, the first few are kept for a replay."""
+"""How many skipped updates are kept for a replay."""
 
 Update = Callable[[Any, Any, Any, Any], tuple[Any, Any, Any, Any]]
 
 
+@lru_cache(maxsize=8)
 def guarded_update(optimiser: optax.GradientTransformation) -> Update:
-    """A compiled update: new parameters and optimiser state, gradient norm, whether it was made.
+    """A compiled update: new parameters and optimiser state, gradient norm, whether it was finite.
 
     Without donated buffers: the selected parameters may be the current ones, and the backend may
     hold views of them.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import optax
 
 from constrained_dnc.config import TrainingConfig
@@ -9,7 +11,13 @@ from constrained_dnc.config import TrainingConfig
 
 def make_optimiser(config: TrainingConfig) -> optax.GradientTransformation:
     """Adam after clipping by the global norm."""
-    return optax.chain(
-        optax.clip_by_global_norm(config.clip_norm),
-        optax.adam(config.learning_rate, b1=config.beta_1, b2=config.beta_2, eps=config.epsilon),
-    )
+    betas = config.beta_1, config.beta_2
+    return _clipped_adam(config.clip_norm, config.learning_rate, *betas, config.epsilon)
+
+
+@lru_cache(maxsize=8)  # equal settings share one compiled update
+def _clipped_adam(
+    clip_norm: float, learning_rate: float, beta_1: float, beta_2: float, epsilon: float
+) -> optax.GradientTransformation:
+    adam = optax.adam(learning_rate, b1=beta_1, b2=beta_2, eps=epsilon)
+    return optax.chain(optax.clip_by_global_norm(clip_norm), adam)
