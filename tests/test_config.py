@@ -25,12 +25,9 @@ from constrained_dnc.errors import SettingError
 from constrained_dnc.model.build import ModelConfig
 
 
-def test_a_new_task_does_not_join_the_papers():
+def test_the_paper_preset_has_the_papers_tasks_and_settings():
     tables = published.max_lengths(extended=False)
     assert PAPER.tasks == tuple(dict.fromkeys(task for task, _ in tables))
-
-
-def test_paper_preset_is_the_papers():
     config = make_config("sort", "compr+reg", preset="paper")
     training, model = config.training, config.model
     assert (training.iterations, training.batch_size, training.clip_norm) == (300_000, 64, 50)
@@ -62,13 +59,6 @@ def test_json_round_trip(preset):
         assert again.run_id == config.run_id
 
 
-def test_run_id_is_made_once():
-    """A sweep asks every config for it, twice a second."""
-    config = make_config("sort", "compr")
-    assert config.run_id is config.run_id
-    assert replace(config, seed=1).run_id != config.run_id
-
-
 def test_run_id_depends_on_all_that_changes_parameters():
     config = make_config("sort", "compr")
     others = [
@@ -94,12 +84,9 @@ def test_run_id_does_not_depend_on_evaluation_logging_checkpoints_and_iterations
     ("change", "said"),
     [
         (lambda c: c.update(sead=1), "sead"),
-        (lambda c: c.pop("seed"), "the fields task, approach, seed"),
-        (lambda c: c["training"].update(momentum=1), "momentum"),
+        (lambda c: c.pop("seed"), "config must be .* the fields task, approach, seed"),
         (lambda c: c["training"].pop("window"), "config.training must be .*window"),
         (lambda c: c["training"].update(window="500"), "training.window"),
-        (lambda c: c["training"].update(window=True), "training.window"),
-        (lambda c: c["training"].update(window=0), "training.window"),
         (lambda c: c["training"].update(learning_rate=10**400), "learning_rate must be"),
         (lambda c: c.update(model=3), "config.model"),
         (lambda c: c["approach"].update(constraints=[{"kind": "noise"}]), "constraints"),
@@ -124,7 +111,6 @@ def test_text_that_is_not_json_is_refused():
 @pytest.mark.parametrize(
     ("kind", "settings"),
     [
-        (TrainingConfig, {"iterations": 0}),
         (TrainingConfig, {"iterations": 9}),
         (TrainingConfig, {"min_length": 5, "max_length": 4}),
         (TrainingConfig, {"learning_rate": 0.0}),
@@ -132,23 +118,16 @@ def test_text_that_is_not_json_is_refused():
         (TrainingConfig, {"clip_norm": float("inf")}),
         (TrainingConfig, {"beta_1": 1.0}),
         (TrainingConfig, {"beta_2": 0.99999999}),  # 1 in float32
-        (TrainingConfig, {"beta_2": float("nan")}),
-        (TrainingConfig, {"learning_rate": 1e39}),
         (TrainingConfig, {"clip_norm": 1e-300}),
-        (TrainingConfig, {"epsilon": 1e-60}),
         (TrainingConfig, {"unseen_length": 10**12}),
         (ModelConfig, {"clip_value": float("inf")}),
-        (ModelConfig, {"clip_value": 1e-50}),
-        (ModelConfig, {"forget_bias": -1e39}),
         (ModelConfig, {"forget_bias": float("nan")}),
         (ModelConfig, {"memory_size": 2**63}),
         (EvaluationConfig, {"seed": 2**63}),
         (EvaluationConfig, {"lengths": "1..99999999999"}),
-        (EvaluationConfig, {"lengths": "2,1000001"}),
         (EvaluationConfig, {"batches": 0}),
         (EvaluationConfig, {"lengths": "0..3"}),
         (EvaluationConfig, {"extension_lengths": "5..2"}),
-        (EvaluationConfig, {"seed": -1}),
     ],
 )
 def test_impossible_values_are_refused(kind, settings):
@@ -156,15 +135,15 @@ def test_impossible_values_are_refused(kind, settings):
         kind(**settings)
 
 
-def test_every_seed_of_64_bits_is_taken():
+def test_seeds_have_63_bits():
     assert make_config("sort", "compr", seed=2**63 - 1).seed == 2**63 - 1
-    with pytest.raises(SettingError, match="seed must be .*, not 9223372036854775808"):
+    with pytest.raises(SettingError, match=r"seed must be .*, not 9223372036854775808"):
         make_config("sort", "compr", seed=2**63)
 
 
 @pytest.mark.parametrize(
     "text",
-    ["", "a", "3,2", "2..", "2,2", "5..10:0", "-1..4", "-2000000000..5", "1..3:x", "2,9..8"],
+    ["", "a", "3,2", "2..", "2,2", "5..10:0", "-1..4", "1..3:x", "2,9..8", "2,1000001", "9" * 5000],
 )
 def test_strange_lengths_are_refused(text):
     with pytest.raises(SettingError, match="lengths"):
@@ -180,12 +159,12 @@ def test_differences_name_fields_and_values():
     config = make_config("sort", "reg")
     other = replace(config, seed=4, training=TrainingConfig(batch_size=32))
     assert differences(config.identity, config.identity) == ""
-    told = "seed is 0, not 4, training.batch_size is 64, not 32"
-    assert differences(config.identity, other.identity) == told
+    expected = "seed is 0, not 4, training.batch_size is 64, not 32"
+    assert differences(config.identity, other.identity) == expected
 
 
-@pytest.mark.parametrize("task", ["copyy", "Sort", "", "my task"])
-def test_a_task_that_cannot_be_is_refused_at_once(task):
+@pytest.mark.parametrize("task", ["copyy", ""])
+def test_an_unknown_task_is_refused_at_once(task):
     with pytest.raises(SettingError, match="task must be one of add, copy"):
         make_config(task, "compr")
 

@@ -39,8 +39,8 @@ TENSORS = {
 
 def test_tensors_come_back_as_they_were(tmp_path):
     write_tensors(tmp_path / "t", TENSORS, {"iteration": 3, "loss": 0.1})
-    tensors, about = read_tensors(tmp_path / "t")
-    assert about == {"iteration": 3, "loss": 0.1}
+    tensors, metadata = read_tensors(tmp_path / "t")
+    assert metadata == {"iteration": 3, "loss": 0.1}
     assert tensors.keys() == TENSORS.keys()
     for name, array in TENSORS.items():
         assert tensors[name].dtype == array.dtype
@@ -54,26 +54,26 @@ def test_every_flipped_byte_is_noticed(tmp_path):
     write_tensors(path, TENSORS, {"iteration": 3})
     content = path.read_bytes()
     for place in range(len(content)):
-        damaged = bytearray(content)
-        damaged[place] ^= 0x01
-        path.write_bytes(damaged)
+        corrupt = bytearray(content)
+        corrupt[place] ^= 0x01
+        path.write_bytes(corrupt)
         try:
-            tensors, about = read_tensors(path)
+            tensors, metadata = read_tensors(path)
         except RunError:
             continue
         # a byte of padding between header and data may change without changing what is stored
-        assert about == {"iteration": 3}
+        assert metadata == {"iteration": 3}
         assert all(np.array_equal(tensors[name], TENSORS[name]) for name in TENSORS)
 
 
-@pytest.mark.parametrize("kept", [0, 1, 7, 8, 20, 0.5, 0.99])
-def test_truncation_is_noticed(tmp_path, kept):
+def test_truncation_is_noticed(tmp_path):
     path = tmp_path / "t"
     write_tensors(path, TENSORS, {})
     content = path.read_bytes()
-    path.write_bytes(content[: kept if isinstance(kept, int) else int(kept * len(content))])
-    with pytest.raises(RunError, match="t cannot be read: "):
-        read_tensors(path)
+    for size in (0, 1, 7, 8, 20, len(content) // 2, len(content) - 1):
+        path.write_bytes(content[:size])
+        with pytest.raises(RunError, match="t cannot be read: "):
+            read_tensors(path)
 
 
 class _Explodes:
@@ -81,32 +81,19 @@ class _Explodes:
         return os.mkdir, ("executed",)
 
 
-def _with_header(header: bytes, size: int | None = None) -> bytes:
-    return struct.pack("<Q", len(header) if size is None else size) + header
-
-
 @pytest.mark.parametrize(
     "content",
     [
         pickle.dumps(_Explodes()),
-        b"",
-        _with_header(b"{}", size=2**63),
-        _with_header(b"{}", size=10**8),
-        _with_header(b'{"a":{"dtype":"F32","shape":[4],"data_offsets":[0,16]}}'),
-        _with_header(b'{"a":{"dtype":"F32","shape":[-4],"data_offsets":[0,16]}}') + bytes(16),
-        _with_header(b'{"a":{"dtype":"F32","shape":[9],"data_offsets":[0,16]}}') + bytes(16),
-        _with_header(b'{"a":{"dtype":"O","shape":[4],"data_offsets":[0,16]}}') + bytes(16),
-        _with_header(
-            b'{"__metadata__":{"constrained_dnc":"{\\"about\\":{},\\"checksum\\":\\"0\\"}"}}'
-        ),
-        _with_header(b"[" * 5000),
-        _with_header(b"{}"),
+        struct.pack("<Q", 2**63) + b"{}",
+        safetensors.numpy.save({}, {}),
+        safetensors.numpy.save({}, {"constrained_dnc": "[]"}),
     ],
 )
-def test_pickles_and_hostile_headers_are_refused(tmp_path, monkeypatch, content):
+def test_other_files_are_refused(tmp_path, monkeypatch, content):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "t").write_bytes(content)
-    with pytest.raises(RunError):
+    with pytest.raises(RunError, match="t cannot be read: "):
         read_tensors(tmp_path / "t")
     assert not (tmp_path / "executed").exists()
 
@@ -122,21 +109,25 @@ def test_json_round_trip_and_refusals(tmp_path):
         write_json(tmp_path / "j", {"a": float("nan")})
 
 
-def test_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("error", "raised"),
+    [(OSError(28, "No space left on device"), RunError), (KeyboardInterrupt(), KeyboardInterrupt)],
+)
+def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch, error, raised):
     path = tmp_path / "f"
     write_atomically(path, b"old")
 
-    def full(descriptor):
-        raise OSError(28, "No space left on device")
+    def fail(descriptor):
+        raise error
 
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(RunError, match="No space left"):
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(raised, match="No space left" if raised is RunError else None):
         write_atomically(path, b"new")
     assert path.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["f"]
 
 
-def test_two_writers_at_once_both_write_all_of_theirs(tmp_path, monkeypatch):
+def test_two_writers_do_not_disturb_each_other(tmp_path, monkeypatch):
     """The second one writes while the first one flushes its file to disk."""
     path, sync, inside = tmp_path / "f", os.fsync, []
 
@@ -153,23 +144,11 @@ def test_two_writers_at_once_both_write_all_of_theirs(tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == ["f"]
 
 
-def test_what_a_dead_writer_left_is_removed(tmp_path):
+def test_temporary_files_of_a_killed_writer_are_removed(tmp_path):
     for name in (".f.12345678.unfinished", ".g.12345678.unfinished", "f"):
         (tmp_path / name).touch()
     remove_unfinished(tmp_path, ["f"])
     assert sorted(os.listdir(tmp_path)) == [".g.12345678.unfinished", "f"]
-    remove_unfinished(tmp_path)
-    assert os.listdir(tmp_path) == ["f"]
-
-
-def test_an_interrupted_write_leaves_nothing(tmp_path, monkeypatch):
-    def interrupt(descriptor):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(os, "fsync", interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        write_atomically(tmp_path / "f", b"new")
-    assert not os.listdir(tmp_path)
 
 
 @pytest.mark.parametrize(("where", "says"), [("file", "File exists"), ("file/in", "Not a dir")])
@@ -228,16 +207,9 @@ def test_lock_of_a_killed_process_is_not_in_the_way(tmp_path):
 
 
 def test_equal_contents_are_equal_files(tmp_path):
-    for name in "abcdefgh":
+    for name in "abcd":
         write_tensors(tmp_path / name, TENSORS, {"x": 1, "y": 2})
     assert len({path.read_bytes() for path in tmp_path.iterdir()}) == 1
-
-
-@pytest.mark.parametrize("metadata", [{}, {"constrained_dnc": "{"}, {"constrained_dnc": "[]"}])
-def test_strange_metadata_is_refused(tmp_path, metadata):
-    (tmp_path / "t").write_bytes(safetensors.numpy.save({}, metadata))
-    with pytest.raises(RunError, match="t cannot be read: "):
-        read_tensors(tmp_path / "t")
 
 
 def test_a_lock_whose_folder_was_moved_is_not_in_place(tmp_path):

@@ -51,18 +51,23 @@ def tiny_config(task: str = "copy", approach: str = "compr", seed: int = 0, **tr
 
 
 def newest_checkpoint(folder: Path):
-    """Tensors and values of the newest checkpoint."""
-    found = [read_tensors(folder / name) for name in CHECKPOINTS if (folder / name).exists()]
-    return max(found, key=lambda entry: entry[1]["iteration"])
+    """Tensors and metadata of the newest checkpoint."""
+    stored = [read_tensors(folder / name) for name in CHECKPOINTS if (folder / name).exists()]
+    return max(stored, key=lambda entry: entry[1]["iteration"])
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """All files of a run but its lock."""
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "lock"}
 
 
 def fingerprint(folder: Path) -> dict:
     """Everything of a run that must not depend on how often it was stopped."""
-    tensors, about = newest_checkpoint(folder)
+    tensors, metadata = newest_checkpoint(folder)
     files = ["config.json", "metrics.jsonl", *SELECTED.values()]
     files += sorted(f"nonfinite/{path.name}" for path in folder.glob("nonfinite/*"))
     return {
         "checkpoint": {name: (a.dtype, a.shape, a.tobytes()) for name, a in tensors.items()},
-        "about": about,
+        "metadata": metadata,
         "files": {f: hashlib.sha256((folder / f).read_bytes()).hexdigest() for f in files},
     }

@@ -7,17 +7,20 @@ CONFIG = tiny_config()
 
 
 class Watcher(Observer):
-    """Remembers what it is told and acts at an iteration."""
+    """Records every call and acts at an iteration."""
 
     def __init__(self, at=None, act=None):
         self.at, self.act = at, act
-        self.sentences, self.warnings, self.snapshots = [], [], []
+        self.sentences, self.warnings, self.snapshots, self.lines = [], [], [], []
 
     def say(self, sentence):
         self.sentences.append(sentence)
 
     def warn(self, sentence):
         self.warnings.append(sentence)
+
+    def log(self, iteration, values):
+        self.lines.append({"iteration": iteration, **values})
 
     def progress(self, snapshot):
         self.snapshots.append(snapshot)

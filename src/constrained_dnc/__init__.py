@@ -1,6 +1,6 @@
 """Differentiable neural computers with constrained controller states.
 
-Everything here is imported when it is first used: the package itself is there at once.
+Every name is imported on first use, so that importing the package is fast.
 """
 
 from importlib import import_module
@@ -103,7 +103,7 @@ HOMES = {
     "training.replay": "replay",
     "training.run": "Run load_pretrained load_run",
 }
-"""Which module has which names."""
+"""The public names by module."""
 
 if not TYPE_CHECKING:  # a type checker sees the imports above, and typos
 
@@ -117,7 +117,7 @@ if not TYPE_CHECKING:  # a type checker sees the imports above, and typos
         for module, names in HOMES.items():
             if name in names.split():
                 value = getattr(import_module(f"constrained_dnc.{module}"), name)
-                globals()[name] = value  # asked for only once
+                globals()[name] = value  # next time without this function
                 return value
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

@@ -1,6 +1,6 @@
-"""The config of a run: what is trained, how, and how it is evaluated.
+"""The config of a run: task, approach, sizes, training and evaluation.
 
-Its dataclasses are at once the Python interface, the command line and the file `config.json`.
+Its dataclasses are the Python interface, the command line and the file `config.json`.
 """
 
 from __future__ import annotations
@@ -8,10 +8,9 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import types
-import typing
+import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
@@ -25,7 +24,6 @@ from constrained_dnc.approaches import (
     get_approach,
 )
 from constrained_dnc.errors import (
-    LARGEST,
     LARGEST_SEED,
     SMALLEST,
     SettingError,
@@ -41,12 +39,12 @@ from constrained_dnc.tasks.registry import require_task_name, task_names
 BELOW_ONE = 0.9999999
 """float32 rounds anything above this to 1."""
 LONGEST_INPUT = 1_000_000
-"""Guards against a list of lengths that fills the memory by mistake."""
+"""So that a typo in a range of lengths does not fill the memory."""
 SPIKE_FACTOR = 3.0
-"""For the selection rule score: a loss on training lengths above this many times its running median
-is a spike."""
+"""For the selection rule `score`: a training loss above this many times its running median is a
+spike."""
 WITHOUT_EFFECT = ("iterations", "log_every", "entropy_every", "checkpoint_every")
-"""Settings of training that change no parameters; more iterations only continue a run."""
+"""Settings of training that change no parameters; more iterations only extend a run."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +78,7 @@ class TrainingConfig:
     log_every: int = bounded(100, 1)
     """Iterations averaged in one line of metrics.jsonl."""
     entropy_every: int = bounded(1000, 1)
-    """Iterations between two looks at the entropy of read and write weights."""
+    """Iterations between two measurements of the entropy of read and write weights."""
     checkpoint_every: int = bounded(1000, 1)
     """Iterations between two checkpoints."""
 
@@ -105,7 +103,7 @@ class EvaluationConfig:
     batch_size: int = bounded(64, 1)
     """Samples of a batch."""
     seed: int = bounded(0, 0, LARGEST_SEED)
-    """Which samples; never those of training, and the same for all runs."""
+    """Fixes the samples: they are never those of training, and all runs share them."""
 
     def __post_init__(self) -> None:
         check_bounds(self, "evaluation.")
@@ -128,7 +126,7 @@ class Config:
     """A task: its name, package.module:Class or file.py:Class."""
     approach: Approach
     seed: int = bounded(0, 0, LARGEST_SEED)
-    """Fixes the first parameters and every batch."""
+    """Fixes the initial parameters and every batch."""
     model: ModelConfig = field(default_factory=ModelConfig)
     training: TrainingConfig = field(default_factory=TrainingConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
@@ -147,17 +145,14 @@ class Config:
 
     @property
     def user_code(self) -> tuple[str, ...]:
-        """The import paths in it: code of the user's, not ours or of an installed entry point."""
+        """The import paths of user-defined parts; installed entry points do not count."""
         names = {self.task: task_names(), self.approach.controller: CONTROLLERS}
         names |= {part.kind: CONSTRAINTS for part in self.approach.constraints}
         return tuple(name for name, known in names.items() if name not in known)
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What its parameters depend on, in plain values.
-
-        Evaluation, logging and checkpoints change none, and more iterations continue a run.
-        """
+        """The settings that the trained parameters depend on, as JSON values."""
         values = as_dict(self)
         del values["evaluation"]
         for name in WITHOUT_EFFECT:
@@ -166,7 +161,7 @@ class Config:
 
     @cached_property
     def run_id(self) -> str:
-        """A short name of the identity."""
+        """A hash of the identity."""
         return hashlib.sha256(_as_text(self.identity).encode()).hexdigest()[:16]
 
     def to_json(self) -> str:
@@ -185,12 +180,23 @@ class Config:
     @staticmethod
     def from_dict(values: object) -> Config:
         """The config that `as_dict` described; unknown and missing fields are refused."""
-        config: Config = _build(Config, values, "config")
-        return config
+        config = _fields(Config, values, "config")
+        approach = _fields(Approach, config["approach"], "config.approach")
+        parts = [_fields(Part, part, "a constraint") for part in approach["constraints"]]
+        approach["constraints"] = tuple(
+            Part(part["kind"], tuple(part["settings"].items())) for part in parts
+        )
+        config["approach"] = Approach(**approach)
+        for name, kind in SECTIONS.items():
+            config[name] = kind(**_fields(kind, config[name], f"config.{name}"))
+        return Config(**config)
+
+
+SECTIONS = {"model": ModelConfig, "training": TrainingConfig, "evaluation": EvaluationConfig}
 
 
 def as_dict(settings: Any) -> dict[str, Any]:
-    """A config, or a part of one, in the plain values that JSON has."""
+    """A config, or a part of one, as JSON values."""
 
     def plain(fields: list[tuple[str, Any]]) -> dict[str, Any]:
         values = {name: [*v] if isinstance(v, tuple) else v for name, v in fields}
@@ -205,6 +211,9 @@ def _as_text(values: Mapping[str, Any]) -> str:
     return json.dumps(values, sort_keys=True, separators=(",", ":"))
 
 
+_RANGE = re.compile(r"(\d{1,9})(?:\.\.(\d{1,9})(?::([1-9]\d{0,8}))?)?", re.ASCII)
+
+
 def parse_lengths(text: str, setting: str = "lengths") -> tuple[int, ...]:
     """Lengths from text: single ones and ranges, optionally with a step.
 
@@ -213,21 +222,12 @@ def parse_lengths(text: str, setting: str = "lengths") -> tuple[int, ...]:
     """
     accepted = f"integers from 1 to {LONGEST_INPUT}, ascending, such as 2..100 or 2,5..50:5"
     lengths: list[int] = []
-    if not isinstance(text, str) or not text.isascii() or "_" in text:
-        raise SettingError(setting, text, accepted)
-    try:
-        for part in text.split(","):
-            span, _, step = part.partition(":")
-            first, dots, last = span.partition("..")
-            ends = int(first), int(last if dots else first)
-            if min(ends) < 1 or max(ends) > LONGEST_INPUT:
-                raise SettingError(setting, text, accepted)
-            span_lengths = range(ends[0], ends[1] + 1, int(step or 1))
-            if not span_lengths:
-                raise SettingError(setting, text, accepted)
-            lengths += span_lengths
-    except ValueError as error:
-        raise SettingError(setting, text, accepted) from error
+    for part in str(text).split(","):
+        match = _RANGE.fullmatch(part.strip())
+        first, last, step = (int(number or 0) for number in match.groups()) if match else (0, 0, 0)
+        if not 1 <= first <= (last := last or first) <= LONGEST_INPUT:
+            raise SettingError(setting, text, accepted)
+        lengths += range(first, last + 1, step or 1)
     if lengths != sorted(set(lengths)):
         raise SettingError(setting, text, accepted)
     return tuple(lengths)
@@ -256,10 +256,7 @@ Parts: TypeAlias = tuple[ModelConfig, TrainingConfig, EvaluationConfig]
 
 @dataclass(frozen=True)
 class Preset:
-    """The settings of a run, the budget of a study, and what to expect of both.
-
-    `cdnc train --preset NAME` is such a run, `cdnc study --preset NAME` the study.
-    """
+    """The settings of `cdnc train --preset NAME` and the budget of `cdnc study --preset NAME`."""
 
     name: str
     model: ModelConfig
@@ -274,7 +271,7 @@ class Preset:
 
     @property
     def parts(self) -> Parts:
-        """What every run of it has in common."""
+        """The settings that all its runs share."""
         return self.model, self.training, self.evaluation
 
 
@@ -372,7 +369,7 @@ def with_absolute_paths(config: Config) -> Config:
 
 
 def with_min_iterations(config: Config, iterations: int) -> Config:
-    """The config with at least that many iterations: more of them change nothing before."""
+    """The config with at least that many iterations."""
     most = max(config.training.iterations, iterations)
     return dataclasses.replace(
         config, training=dataclasses.replace(config.training, iterations=most)
@@ -380,7 +377,7 @@ def with_min_iterations(config: Config, iterations: int) -> Config:
 
 
 def differences(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
-    """The values in which a stored config in plain values differs from the wanted one.
+    """The fields in which two configs, as JSON values, differ.
 
     >>> differences({"seed": 0, "model": {"hidden_size": 8}}, {"seed": 3, "model": {}})
     'seed is 0, not 3, model.hidden_size is 8, not None'
@@ -401,30 +398,10 @@ def _flattened(values: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, An
             yield f"{prefix}{name}", value
 
 
-def _build(kind: Any, value: object, path: str) -> Any:
-    """A value of type `kind` from plain JSON values, or SettingError with its path."""
-    options = typing.get_args(kind)
-    if isinstance(kind, types.UnionType):  # only `Something | None` occurs
-        return None if value is None else _build(options[0], value, path)
-    if kind == tuple[Part, ...]:
-        if not isinstance(value, list | tuple):
-            raise SettingError(path, value, "a list of parts")
-        return tuple(_build_part(part, path) for part in value)
-    if is_dataclass(kind):
-        hints, names = typing.get_type_hints(kind), [entry.name for entry in fields(kind)]
-        if not isinstance(value, Mapping) or value.keys() != set(names):
-            stored = sorted(value) if isinstance(value, Mapping) else value
-            raise SettingError(path, stored, f"the fields {', '.join(names)}")
-        return kind(**{n: _build(hints[n], value[n], f"{path}.{n}") for n in names})  # type: ignore[operator]
-    if kind is float and type(value) is int and abs(value) <= LARGEST:
-        return float(value)
-    if type(value) is not kind:
-        raise SettingError(path, value, f"a value of type {kind.__name__}")
-    return value
-
-
-def _build_part(value: object, path: str) -> Part:
-    fits = isinstance(value, Mapping) and value.keys() == {"kind", "settings"}
-    if not fits or not isinstance(value["settings"], Mapping):  # type: ignore[index]
-        raise SettingError(path, value, "parts, each with its kind and its settings")
-    return Part(value["kind"], tuple(value["settings"].items()))  # type: ignore[index]
+def _fields(kind: type, values: object, path: str) -> dict[str, Any]:
+    """The fields of a dataclass from a JSON object; unknown and missing ones are refused."""
+    names = [entry.name for entry in fields(kind)]
+    if not isinstance(values, Mapping) or values.keys() != set(names):
+        stored = ", ".join(values) if isinstance(values, Mapping) else values
+        raise SettingError(path, stored, f"an object with the fields {', '.join(names)}")
+    return dict(values)

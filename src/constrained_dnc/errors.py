@@ -1,4 +1,4 @@
-"""The errors a user can meet: a value that is not accepted, a run that cannot be used."""
+"""Errors for users: a setting that cannot be used, a file or run that cannot be used."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from numbers import Integral, Real
 from typing import Any
 
 SMALLEST, LARGEST = 1.18e-38, 3.4e38
-"""Between them lie the numbers above 0 that float32 does not turn into 0 or infinity."""
+"""The range of normal float32 numbers."""
 LARGEST_SIZE, LARGEST_SEED = 2**31 - 1, 2**63 - 1
 LONGEST_NAME = 80
-"""A file's name, of 255 bytes at most, holds two of them and more."""
+"""Two names fit into one file name of at most 255 bytes."""
 LONGEST_VALUE = 200
 
 
 class SettingError(ValueError):
-    """A setting that cannot be used: one sentence, or the setting, its value and what it must be.
+    """A setting that cannot be used: a sentence, or the setting, its value and what it must be.
 
     >>> print(SettingError("--length cannot be combined with a problem"))
     --length cannot be combined with a problem
@@ -37,13 +37,13 @@ class SettingError(ValueError):
 
 
 def shortened(text: str) -> str:
-    """The ends of a text that is too long for a sentence."""
+    """A long text with its middle left out."""
     left = len(text) - LONGEST_VALUE
     return text if left <= 0 else f"{text[:160]}... ({left} more characters) ...{text[-40:]}"
 
 
 def one_of(names: Iterable[str], value: object = "") -> str:
-    """What is accepted for a choice between names, with a hint for a typo.
+    """The accepted names as part of a sentence, with a hint for a typo.
 
     >>> one_of(["sort", "copy"], "srot")
     'one of copy, sort (did you mean sort?)'
@@ -53,7 +53,7 @@ def one_of(names: Iterable[str], value: object = "") -> str:
 
 
 def did_you_mean(value: object, names: Iterable[str]) -> str:
-    """A hint at the name that looks most like a mistyped one, if there is any."""
+    """A hint at the closest of the names, or an empty text."""
     import difflib  # noqa: PLC0415 - only for typos
 
     close = difflib.get_close_matches(str(value), list(names), 1)
@@ -76,18 +76,18 @@ def require_number(setting: str, value: object, minimum: float, maximum: float =
 
 
 def require_path(setting: str, value: object) -> None:
-    """Refuse what cannot name a file or a folder."""
+    """Refuse anything but a path."""
     if not isinstance(value, str | os.PathLike):
         raise SettingError(setting, value, "a path, as text or a pathlib.Path")
 
 
 def bounded(default: float | int, *bounds: float | int) -> Any:
-    """A field of a dataclass with a smallest and perhaps a largest value, for `check_bounds`."""
+    """A dataclass field with a minimum and an optional maximum, for `check_bounds`."""
     return dataclasses.field(default=default, metadata={"bounds": bounds})
 
 
 def check_bounds(settings: Any, prefix: str = "") -> None:
-    """Refuse values outside the bounds of their fields; make all numbers Python's."""
+    """Refuse values outside the bounds of their fields; turn numbers into Python's."""
     for field in dataclasses.fields(settings):
         if "bounds" in field.metadata:
             check: Any = require_integer if field.type == "int" else require_number
@@ -106,7 +106,7 @@ def coerce_numbers(settings: Any) -> None:
 
 
 def first_line(error: BaseException) -> str:
-    """What an error says in one line; its kind, if it says nothing.
+    """The first line of an error's message, or its type if there is none.
 
     >>> first_line(ValueError("no\\nroom")), first_line(MemoryError())
     ('no', 'MemoryError')
@@ -115,7 +115,7 @@ def first_line(error: BaseException) -> str:
 
 
 def printable(text: str) -> str:
-    """The text without what would move a terminal's cursor or change its colours.
+    """The text with ? in place of terminal control characters.
 
     >>> printable("so\\x1b[31mrt")
     'so?[31mrt'
@@ -124,7 +124,7 @@ def printable(text: str) -> str:
 
 
 def require_name(setting: str, value: object) -> None:
-    """Refuse a name that cannot stand in a file's name, a table and a page."""
+    """Refuse a name that does not fit into a file name, a table or a web page."""
     is_name = isinstance(value, str) and re.fullmatch(r"\w[\w+.,=@~-]*", value)
     if not is_name or len(str(value).encode()) > LONGEST_NAME:
         accepted = f"a word of letters, digits and +-_.,=@~, at most {LONGEST_NAME} bytes long"

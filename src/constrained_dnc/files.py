@@ -1,4 +1,4 @@
-"""Files that are complete or absent, and one sentence for one that cannot be read or written."""
+"""Reading and writing files: written completely or not at all, and errors in one sentence."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ Tensors: TypeAlias = Mapping[str, Shaped[np.ndarray, "..."]]
 
 METADATA = "constrained_dnc"
 SECONDS_TO_LOCK = 0.2
-"""Whoever looks whether a lock is held holds it for a moment."""
+"""`is_locked` in another process holds the lock for a moment."""
 
 
 def make_folder(folder: Path, setting: str | None = None) -> None:
-    """Make a folder and those above it; if it cannot be made, blame the setting that names it."""
+    """Make a folder and its parents; `setting` is what the user named it by."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as error:
@@ -43,7 +43,7 @@ def make_folder(folder: Path, setting: str | None = None) -> None:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write all of a file or nothing: the old file stays until the new one is on disk."""
+    """Replace a file in one step: the old one stays until the new one is on disk."""
     unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}.unfinished")
     try:
         try:
@@ -71,15 +71,15 @@ def _sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def remove_unfinished(folder: Path, names: Iterable[str] = ("*",)) -> None:
-    """Remove what a killed process left of files that nobody else is writing now."""
+def remove_unfinished(folder: Path, names: Iterable[str]) -> None:
+    """Remove temporary files of a killed process; the caller's lock keeps others from writing."""
     for name in names:
         for path in folder.glob(f".{name}.*.unfinished"):
             path.unlink(missing_ok=True)
 
 
 def read_file(path: Path) -> bytes:
-    """All of a file."""
+    """The bytes of a file."""
     try:
         return path.read_bytes()
     except OSError as error:
@@ -87,39 +87,34 @@ def read_file(path: Path) -> bytes:
 
 
 def reason_of(error: Exception) -> str:
-    """What the system says, without numbers and names."""
+    """What the system says, without error number and file name."""
     return (isinstance(error, OSError) and error.strerror) or first_line(error)
 
 
 def write_json(path: Path, values: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
-    """Write values as JSON for people and programs."""
+    """Write values as indented JSON."""
     write_atomically(path, (json.dumps(values, indent=2, allow_nan=False) + "\n").encode())
 
 
 def read_json(path: Path) -> dict[str, Any]:
     """The object in a JSON file."""
-    values = _parse_json(path)
-    if not isinstance(values, dict):
-        raise RunError(f"{path} cannot be read: it is not a JSON object")
-    return values
-
-
-def _parse_json(path: Path) -> object:
     with corruption_named(path):
-        values: object = json.loads(read_file(path))
-    return values
+        values = json.loads(read_file(path))
+        if not isinstance(values, dict):
+            raise RunError(f"{path} cannot be read: it is not a JSON object")
+        return values
 
 
 @contextmanager
 def corruption_named(path: Path) -> Iterator[None]:
-    """Turn whatever goes wrong while the content of a file is interpreted into one sentence."""
+    """Turn any error in parsing a file into a RunError that names the file."""
     try:
         yield
     except RunError:
         raise
     except KeyError as error:
         raise RunError(f"{path} cannot be read: {error} is missing") from error
-    except Exception as error:  # of many kinds, as a damaged byte leads anywhere
+    except Exception as error:  # a corrupt byte can lead to any kind
         raise RunError(f"{path} cannot be read: {reason_of(error)}") from error
 
 

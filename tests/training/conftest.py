@@ -8,6 +8,6 @@ from watched_runs import CONFIG, Watcher
 
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory):
-    """An undisturbed run and what was seen of it."""
+    """An undisturbed run and its observer."""
     folder, watcher = tmp_path_factory.mktemp("runs") / "finished", Watcher()
     return train(CONFIG, folder, threads=1, observer=watcher), watcher

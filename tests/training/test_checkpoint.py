@@ -1,4 +1,4 @@
-"""Checkpoints: two files in turns, damage, other runs."""
+"""Checkpoints: two alternating files, corrupt ones, those of other runs."""
 
 import math
 from dataclasses import replace
@@ -66,8 +66,8 @@ def test_no_checkpoint_is_no_progress(tmp_path):
     assert load(tmp_path) is None
 
 
-@pytest.mark.parametrize("stops", [(), (13,), (3, 7, 25), (33, 34), (10, 20, 31), (40, 41)])
-def test_files_take_turns_however_often_a_run_is_stopped_and_lengthened(tmp_path, stops):
+@pytest.mark.parametrize("stops", [(), (3, 7, 25), (33, 34), (40, 41)])
+def test_files_do_not_depend_on_stops_and_extensions(tmp_path, stops):
     due, end = {10, 20, 30, 40}, 45
     longer = replace(CONFIG, training=replace(CONFIG.training, iterations=end))
     save(tmp_path / "a", *sorted(due | {end}), config=longer)
@@ -78,17 +78,16 @@ def test_files_take_turns_however_often_a_run_is_stopped_and_lengthened(tmp_path
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
 
 
-def damage(path, how):
+def corrupt(path):
+    """Flip a byte; tests of files cover every other kind of corruption."""
     content = bytearray(path.read_bytes())
-    if how == "flip":
-        content[len(content) // 2] ^= 0xFF
-    path.write_bytes(content if how == "flip" else content[: len(content) // 2])
+    content[len(content) // 2] ^= 0xFF
+    path.write_bytes(content)
 
 
-@pytest.mark.parametrize("how", ["flip", "truncate"])
-def test_a_corrupt_newest_costs_a_warning_and_is_the_next_to_be_overwritten(tmp_path, how):
+def test_a_corrupt_newest_costs_a_warning_and_is_the_next_to_be_overwritten(tmp_path):
     save(tmp_path, 10, 20)
-    damage(tmp_path / CHECKPOINTS[1], how)
+    corrupt(tmp_path / CHECKPOINTS[1])
     warnings = []
     assert load(tmp_path, warn=warnings.append).iteration == 10
     assert len(warnings) == 1
@@ -97,11 +96,10 @@ def test_a_corrupt_newest_costs_a_warning_and_is_the_next_to_be_overwritten(tmp_
     assert load(tmp_path).iteration == 20
 
 
-@pytest.mark.parametrize("how", ["flip", "truncate"])
-def test_two_corrupt_ones_are_an_error_and_stay(tmp_path, how):
+def test_two_corrupt_ones_are_an_error_and_stay(tmp_path):
     save(tmp_path, 10, 20)
     for name in CHECKPOINTS:
-        damage(tmp_path / name, how)
+        corrupt(tmp_path / name)
     before = [(tmp_path / name).read_bytes() for name in CHECKPOINTS]
     with pytest.raises(RunError, match=r"nothing was changed.*-a\..*-b\."):
         load(tmp_path)
@@ -110,7 +108,7 @@ def test_two_corrupt_ones_are_an_error_and_stay(tmp_path, how):
 
 def test_a_checkpoint_of_another_run_is_refused(tmp_path):
     save(tmp_path, 1)
-    with pytest.raises(RunError, match=f"belongs to another run, {CONFIG.run_id}"):
+    with pytest.raises(RunError, match=f"is a checkpoint of another run, {CONFIG.run_id}"):
         load(tmp_path, replace(CONFIG, seed=9))
 
 

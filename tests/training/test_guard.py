@@ -48,9 +48,7 @@ def test_updates_are_those_of_adam_with_clipping():
     [
         ([1.0, np.nan], 1.0),
         ([np.inf, 1.0], 1.0),
-        ([-np.inf, 1.0], 1.0),
         ([1.0, 1.0], np.nan),
-        ([1.0, 1.0], np.inf),
         ([3e38, 3e38], 1.0),  # finite, but its norm is not
     ],
 )
@@ -99,6 +97,6 @@ def test_a_step_that_overflows_is_not_made(settings, gradient, steps):
 
 def test_a_skipped_update_is_kept(tmp_path):
     keep_skipped_update(tmp_path, 12, PARAMETERS, float("nan"), 3.0)
-    tensors, about = read_tensors(tmp_path / "nonfinite" / "iteration-0000012.safetensors")
-    assert about == {"iteration": 12, "loss": "nan", "gradient_norm": "3.0"}
+    tensors, metadata = read_tensors(tmp_path / "nonfinite" / "iteration-0000012.safetensors")
+    assert metadata == {"iteration": 12, "loss": "nan", "gradient_norm": "3.0"}
     np.testing.assert_array_equal(tensors["parameters/w"], [1, -2])

@@ -40,7 +40,7 @@ def test_lost_lines_cost_a_warning_and_the_rest_is_kept(tmp_path):
 
 
 @pytest.mark.parametrize("replaced", [False, True])
-def test_a_file_deleted_or_replaced_meanwhile_is_restored(tmp_path, replaced):
+def test_a_file_deleted_or_replaced_is_restored(tmp_path, replaced):
     path, warnings = tmp_path / "m", []
     with opened(path, 0, warnings.append) as file:
         file.append({"iteration": 1})

@@ -65,8 +65,8 @@ def kept_run(folder, config, change=lambda model: model, iteration=3):
 def test_a_value_of_the_batch_is_named(tmp_path):
     (tmp_path / "faulty.py").write_text(NAN_TASK)
     config = tiny_config(f"{tmp_path / 'faulty.py'}:Faulty")
-    found = replay(kept_run(tmp_path / "run", config))
-    assert "inputs of the batch are not finite at step 2, sample 3" in str(found)
+    replayed = replay(kept_run(tmp_path / "run", config))
+    assert "inputs of the batch are not finite at step 2, sample 3" in str(replayed)
 
 
 @pytest.mark.parametrize(
@@ -92,8 +92,8 @@ def test_a_loss_is_named(tmp_path):
     def enlarge(model):
         return eqx.tree_at(lambda m: m.output_bias, model, model.output_bias + 1e30)
 
-    found = str(replay(kept_run(tmp_path / "run", config, enlarge)))
-    assert "task_loss is inf, all outputs and cell states are finite" in found
+    sentence = str(replay(kept_run(tmp_path / "run", config, enlarge)))
+    assert "task_loss is inf although outputs and cell states are finite" in sentence
 
 
 def test_a_gradient_is_skipped_then_named(tmp_path):
@@ -105,9 +105,9 @@ def test_a_gradient_is_skipped_then_named(tmp_path):
     run = train(config, tmp_path / "run")
     assert run.status.skipped_updates == 4
     assert kept_iterations(run.folder) == [1, 2, 3, 4]
-    found = str(replay(run))
-    said = "the gradient of controller.weight is not finite, the loss is"
-    assert found == f"iteration 1, length 1: {said}"
+    sentence = str(replay(run))
+    said = "the gradient of controller.weight is not finite although the loss is"
+    assert sentence == f"iteration 1, length 1: {said}"
 
 
 def test_a_norm_that_overflows_is_not_blamed_on_the_backend(tmp_path):
@@ -115,16 +115,15 @@ def test_a_norm_that_overflows_is_not_blamed_on_the_backend(tmp_path):
     config = tiny_config(approach="stateless-baseline", learning_rate=5e5, iterations=20)
     config = replace(config, model=replace(config.model, clip_value=None))
     run = train(config, tmp_path / "run")
-    said = "every gradient is finite, their norm is inf: the sum of squares overflows"
-    found = [replay(run.folder, iteration).finding for iteration in kept_iterations(run.folder)]
-    assert said in found
+    said = "every gradient is finite, but their norm is inf: the sum of squares overflows"
+    assert said in [replay(run.folder, each).finding for each in kept_iterations(run.folder)]
 
 
 def test_what_cannot_be_repeated_is_said(tmp_path):
     run = kept_run(tmp_path / "run", tiny_config())
-    found = str(replay(run))
-    assert "everything is finite" in found
-    assert "backend fused" in found
+    sentence = str(replay(run))
+    assert "everything is finite" in sentence
+    assert "backend fused" in sentence
 
 
 def test_only_kept_iterations_can_be_replayed(tmp_path):

@@ -68,7 +68,6 @@ with stopping.postponed_signals(lambda sentence: print(sentence, flush=True)) as
 
 @pytest.mark.parametrize("state", ["compiling", "computing"])
 def test_sigterm_ends_a_compilation_but_waits_for_an_iteration(state):
-    """The second one lasts for seconds, the first would for most of an hour."""
     program = IN_COMPILED_CODE.replace("{exponent}", "31 - 1" if state == "compiling" else "23")
     command = [sys.executable, "-c", program, state]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:

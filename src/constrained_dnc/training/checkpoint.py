@@ -1,7 +1,7 @@
-"""Checkpoints: everything that a bit-exact resume needs, in two files that take turns.
+"""Checkpoints: everything that a bit-exact resume needs, in two alternating files.
 
-Every span of `checkpoint_every` iterations has its file, so that runs end with the same two files
-however often they were stopped and whether they became longer.
+Which file is written depends on the iteration only, so that a run ends with equal files however
+often it was stopped or extended.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ COUNTS = ("iteration", "skipped_updates", "skipped_in_a_row", "metrics_bytes", "
 
 @dataclass
 class Progress:
-    """Where a training stands."""
+    """The state of a training."""
 
     parameters: Any
     optimiser: Any
@@ -39,7 +39,7 @@ class Progress:
 
 
 def save_checkpoint(folder: Path, config: Config, progress: Progress) -> None:
-    """Write the progress over the file of its span of iterations."""
+    """Write the progress to the file whose turn it is."""
     tensors = name_leaves(progress.parameters, "parameters")
     tensors |= name_leaves(progress.optimiser, "optimiser")
     for rule, selected in progress.rules.items():
@@ -56,7 +56,7 @@ def save_checkpoint(folder: Path, config: Config, progress: Progress) -> None:
 def load_checkpoint(
     folder: Path, config: Config, progress: Progress, warn: Callable[[str], None]
 ) -> bool:
-    """Bring the progress of a new run to the newest checkpoint; False when there is none at all.
+    """Fill the progress of a new run from the newest checkpoint; False if there is none.
 
     A corrupt file costs a warning as long as the other one is intact.
     """
@@ -66,7 +66,7 @@ def load_checkpoint(
     path, tensors, metadata = newest
     with corruption_named(path):
         if metadata["run_id"] != config.run_id:
-            raise RunError(f"{path} belongs to another run, {metadata['run_id']}")
+            raise RunError(f"{path} is a checkpoint of another run, {metadata['run_id']}")
         fresh = progress.parameters
         progress.parameters = fill_leaves(fresh, tensors, "parameters")
         progress.optimiser = fill_leaves(progress.optimiser, tensors, "optimiser")
@@ -94,8 +94,7 @@ def _newest(folder: Path, warn: Callable[[str], None]) -> Stored | None:
             except RunError as error:
                 problems.append(str(error))
     if problems and not intact:
-        sentence = "no checkpoint is intact, so nothing was changed"
-        raise RunError(f"{sentence}: {'; '.join(problems)}")
+        raise RunError(f"no checkpoint is intact; nothing was changed: {'; '.join(problems)}")
     for problem in problems:
         warn(f"{problem}; resuming from the other checkpoint")
     return max(intact, key=lambda stored: stored[2]["iteration"], default=None)

@@ -1,4 +1,4 @@
-"""The persistent compilation cache: what was compiled once is not compiled again."""
+"""JAX's persistent compilation cache."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def use_compilation_cache() -> None:
             caches = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
             folder = Path(caches) / "constrained-dnc" / "compiled"
             folder.mkdir(parents=True, exist_ok=True)
-        except (OSError, RuntimeError):  # nowhere to keep them, or a user without a home
+        except (OSError, RuntimeError):  # not writable, or a user without a home
             return
         jax.config.update("jax_compilation_cache_dir", str(folder))  # type: ignore[no-untyped-call]
     if MIN_COMPILE_TIME.upper() not in os.environ:

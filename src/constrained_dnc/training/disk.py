@@ -1,11 +1,11 @@
-"""The folder of a run: what its files are called.
+"""The files in the folder of a run.
 
-config.json              what the run is made from
-status.json              how far it is, and why it ended
-metrics.jsonl            a line of JSON per measurement
-checkpoint-a.safetensors, checkpoint-b.safetensors  all that a resume needs, by turns
+config.json              settings, versions, machine
+status.json              how far the run is, and why it ended
+metrics.jsonl            one JSON object per line: losses, scores, entropies
+checkpoint-a.safetensors, checkpoint-b.safetensors  all that a resume needs, alternating
 selected.safetensors, selected-RULE.safetensors     the parameters that a rule selected
-nonfinite/iteration-ITERATION.safetensors           what the first skipped updates began with
+nonfinite/iteration-ITERATION.safetensors           the parameters before a skipped update
 lock                     held by the process that trains
 evaluation.parquet       scores, one row per rule, memory and length
 free-capacity.json       the least free capacity of selected parameters, for a growing memory
@@ -31,12 +31,12 @@ FRONTIER, FRONTIER_PICTURE = "frontier.parquet", "frontier.png"
 
 
 def kept_file(run: Path, iteration: int) -> Path:
-    """Where the parameters of a skipped update are kept."""
+    """The file with the parameters before a skipped update."""
     return run / NONFINITE / f"iteration-{iteration:07d}.safetensors"
 
 
 def kept_iterations(run: Path) -> list[int]:
-    """The skipped updates whose parameters are kept."""
+    """The iterations of the skipped updates that can be replayed."""
     files = (run / NONFINITE).glob("iteration-*.safetensors")
     numbers = (file.stem.removeprefix("iteration-") for file in files)
     return sorted(int(number) for number in numbers if number.isdecimal())

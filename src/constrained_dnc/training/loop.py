@@ -102,13 +102,13 @@ def train(
 def resume(
     run_dir: str | Path, *, observer: Observer | None = None, trust_code: bool = False
 ) -> Run:
-    """Train the run in a folder to its end with the config that is stored there."""
+    """Continue the run in a folder to its end, with its stored config."""
     config = load_run(run_dir, trust_code=trust_code).config
     return train(config, run_dir, observer=observer)
 
 
 class TrainingSession:
-    """One process's share of a run in a folder whose lock it holds."""
+    """The part of a run that one process trains; it holds the lock of the folder."""
 
     def __init__(
         self,
@@ -142,7 +142,7 @@ class TrainingSession:
         self._seconds_before = opening.seconds_before(folder, observer)
         self.config = config
         if stored is None:
-            write_config(folder, config, self.backend.name, threads, opening.class_name(backend))
+            write_config(folder, config, opening.backend_name(self.backend), threads)
         else:
             if not is_resumed:
                 opening.refuse_overwriting(folder)
@@ -171,7 +171,7 @@ class TrainingSession:
         return "finished", f"all iterations are done{but}"
 
     def run(self) -> None:
-        """Iterate to the end, or to a signal; the status always says why it ended."""
+        """Iterate to the end or to a signal; an error is recorded in the status."""
         path, num_bytes = self.folder / METRICS, self.progress.metrics_bytes
         with closing(MetricsFile(path, num_bytes, self.observer.warn)) as self.metrics:
             if self.end is not None:
@@ -213,8 +213,8 @@ class TrainingSession:
 
     def _step(self, batches: IterationBatches) -> None:
         """One iteration: the update, then what is measured."""
-        looks = batches.iteration % self.config.training.entropy_every == 0
-        programs = batches.batch.length, batches.unseen is None, looks
+        has_entropies = batches.iteration % self.config.training.entropy_every == 0
+        programs = batches.batch.length, batches.unseen is None, has_entropies
         self.stop.is_compiling = programs not in self._compiled
         values, is_finite = self._update(batches)
         self._log(batches, values["task_loss"] if is_finite else math.nan)
@@ -223,7 +223,7 @@ class TrainingSession:
         self.observer.progress(self._snapshot(values["loss"]))
 
     def _update(self, batches: IterationBatches) -> tuple[dict[str, float], bool]:
-        """Update the parameters unless something is not finite; losses and norm by name."""
+        """Update the parameters if all is finite; losses, gradient norm, whether it was."""
         progress = self.progress
         model = eqx.combine(progress.parameters, self.static)
         key = constraint_key(self.config, batches.iteration) if model.uses_key else None
@@ -247,7 +247,7 @@ class TrainingSession:
         return values, bool(is_finite)
 
     def _skip(self, loss: float, norm: float) -> None:
-        """Count an update that was not made, and keep what a replay of it needs."""
+        """Count a skipped update and store what a replay needs."""
         progress = self.progress
         progress.skipped_updates += 1
         progress.skipped_in_a_row += 1
@@ -257,19 +257,19 @@ class TrainingSession:
             overflow = ", the update overflowed" if math.isfinite(loss + norm) else ""
             self.observer.warn(
                 f"iteration {progress.iteration} is skipped: loss {loss}, gradient norm {norm}"
-                f"{overflow}; `cdnc replay {self.folder}` says more"
+                f"{overflow}; `cdnc replay {self.folder}` names the cause"
             )
 
     def _warn_of_skipped(self) -> None:
         skipped, iteration = self.progress.skipped_updates, self.progress.iteration
         if skipped > TOLERABLE_SHARE * iteration:
             self.observer.warn(
-                f"{skipped} of {iteration} updates were skipped, more than a tenth of them; "
-                f"`cdnc replay {self.folder}` says why"
+                f"{skipped} of {iteration} updates were skipped, more than a tenth; "
+                f"`cdnc replay {self.folder}` names the cause"
             )
 
     def _log(self, batches: IterationBatches, training_loss: float) -> None:
-        """The line of this iteration in metrics.jsonl, if it has one."""
+        """Write the line of this iteration to metrics.jsonl, if it has one."""
         iteration, training = batches.iteration, self.config.training
         line: dict[str, float | int | None] = {}
         if batches.unseen is not None:
@@ -288,10 +288,10 @@ class TrainingSession:
     def _measure(
         self, batches: IterationBatches, training_loss: float
     ) -> dict[str, float | int | None]:
-        """The losses and the score that select.
+        """Apply the selection rules to the losses and the score of this iteration.
 
-        Those of the unseen length are computed with the new parameters; the training loss comes
-        for free with the update, and is left out when that was skipped.
+        Loss and score at the unseen length are computed with the new parameters; the training loss
+        is that of the update, NaN if it was skipped.
         """
         assert batches.unseen is not None
         model = eqx.combine(self.progress.parameters, self.static)
@@ -325,15 +325,15 @@ class TrainingSession:
         self._publish(state, reason)
 
     def _require_folder(self) -> None:
-        """Stop rather than write into a folder that is not the one this process has locked."""
+        """Refuse to write into a folder that is not the one this process has locked."""
         if not self._is_in_place():
             raise RunError(
-                f"{self.folder} was moved, deleted or replaced during training, which ends here; "
-                "the last checkpoint is where the folder is now"
+                f"{self.folder} was moved, deleted or replaced during training, which stops here; "
+                "the last checkpoint is in the original folder"
             )
 
     def _publish(self, state: State, reason: str) -> None:
-        """Bring the files that others read up to the progress."""
+        """Write the selected parameters and the status."""
         self._require_folder()
         for rule, selected in self.progress.rules.items():
             iteration = selected.selection.best_iteration

@@ -1,4 +1,4 @@
-"""metrics.jsonl: one line of JSON after the other, never changed once a checkpoint covers it."""
+"""metrics.jsonl: append-only; a resume cuts it off where the checkpoint was made."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from constrained_dnc.files import reason_of, write_atomically
 
 
 class MetricsFile:
-    """The open file, cut off after the lines that the last checkpoint covers.
+    """The open file, cut off after the `num_bytes` that the last checkpoint covers.
 
-    `warn` gets a sentence when such lines are lost.
+    `warn` is called if fewer are left.
     """
 
     def __init__(self, path: Path, num_bytes: int, warn: Callable[[str], None]):
@@ -46,7 +46,7 @@ class MetricsFile:
                 content = content[self._file.write(content) :]
 
     def sync(self) -> int:
-        """Flush all lines to disk and count their bytes; a file that was deleted is restored."""
+        """Flush to disk, restore the file if it was deleted, return its size in bytes."""
         with self._errors_named():
             os.fsync(self._file.fileno())
             size = self._file.seek(0, os.SEEK_END)
@@ -68,10 +68,10 @@ class MetricsFile:
 
 
 def parse_lines(path: Path, content: bytes, warn: Callable[[str], None]) -> list[dict[str, Any]]:
-    """The lines of a metrics file without corrupt ones, which cost a warning, and a torn last one.
+    """The complete lines of a metrics file; a corrupt one is skipped with a warning.
 
     >>> parse_lines(Path("m"), b'{"iteration": 1}\\n{"itera\\n{"iteration": 3}\\n{"iter', print)
-    m: line 2 is corrupt and left out
+    m: line 2 is corrupt and skipped
     [{'iteration': 1}, {'iteration': 3}]
     """
     lines = []
@@ -80,12 +80,12 @@ def parse_lines(path: Path, content: bytes, warn: Callable[[str], None]) -> list
             line = json.loads(text)
             lines.append({"iteration": line["iteration"], **line})
         except (ValueError, KeyError, TypeError):
-            warn(f"{path}: line {number} is corrupt and left out")
+            warn(f"{path}: line {number} is corrupt and skipped")
     return lines
 
 
 def mean_entropy(weights: Float[np.ndarray, "*steps slots"]) -> float:
-    """The mean entropy, in nats, of weights scaled to a sum of 1; steps without weight left out.
+    """The mean entropy, in nats, of weights normalised to a sum of 1; all-zero steps are skipped.
 
     >>> round(mean_entropy(np.array([[0.1, 0.1], [0.5, 0.0], [0.0, 0.0]])) / math.log(2), 6)
     0.5
@@ -98,5 +98,5 @@ def mean_entropy(weights: Float[np.ndarray, "*steps slots"]) -> float:
 
 
 def finite_or_none(value: float | int | None) -> float | int | None:
-    """What JSON can hold of a number."""
+    """None in place of infinity and NaN, which JSON lacks."""
     return value if value is not None and math.isfinite(value) else None

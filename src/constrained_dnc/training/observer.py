@@ -1,4 +1,4 @@
-"""Who watches a training: by default the log, on the command line a progress display."""
+"""Observers of a training: by default the log, on the command line a progress display."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ logger = logging.getLogger("constrained_dnc")
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What there is to see after an iteration."""
+    """The progress after an iteration."""
 
     iteration: int
     iterations: int
@@ -22,14 +22,14 @@ class Snapshot:
 
 
 class Observer:
-    """Follows a training; subclass it to show or record more."""
+    """Receives messages, metrics and progress; subclass it for a logger or a display."""
 
     def say(self, sentence: str) -> None:
-        """Something worth knowing."""
+        """Called with information."""
         logger.info(sentence)
 
     def warn(self, sentence: str) -> None:
-        """Something that should not be overlooked."""
+        """Called with warnings."""
         logger.warning(sentence)
 
     def log(self, iteration: int, values: Mapping[str, float | int | None]) -> None:

@@ -1,4 +1,4 @@
-"""Whether a folder can be trained in, and whether what it holds can be resumed."""
+"""Before the first iteration: can this folder be trained in, can its run be resumed?"""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import dataclasses
 import os
 from pathlib import Path
 
-from constrained_dnc.choices import BackendChoice
+from constrained_dnc.choices import BACKEND_CHOICES, BackendChoice
 from constrained_dnc.config import Config, differences
 from constrained_dnc.errors import RunError, SettingError
 from constrained_dnc.files import locked, make_folder, read_json, reason_of
@@ -25,22 +25,19 @@ from constrained_dnc.training.run import (
 
 
 def prepare_folder(folder: Path) -> None:
-    """Make the folder of a run; never write among files that are not a run's."""
+    """Make the folder of a run; a folder with other files in it is refused."""
     make_folder(folder, "run_dir")
     try:
         names = os.listdir(folder)
     except OSError as error:
-        accepted = f"a folder that can be read ({reason_of(error)})"
-        raise SettingError("run_dir", str(folder), accepted) from error
+        raise RunError(f"{folder} cannot be read: {reason_of(error)}") from error
     others = [name for name in names if name != LOCK and name[0] != "."]
     if others and not (folder / CONFIG).exists():
-        raise SettingError(
-            "run_dir", str(folder), f"a new or empty folder, or a run's with a {CONFIG}"
-        )
+        raise SettingError(f"{folder} is neither empty nor a run directory with a {CONFIG}")
 
 
 def move_aside(folder: Path, observer: Observer) -> None:
-    """Give the folder of a run that nobody trains another name: nothing trained is deleted."""
+    """Rename the folder of a run unless it is in use: nothing trained is deleted."""
     if not (folder / CONFIG).exists():
         return
     with locked(folder / LOCK):
@@ -49,7 +46,7 @@ def move_aside(folder: Path, observer: Observer) -> None:
             folder.resolve().rename(aside)
         except OSError as error:
             raise RunError(f"{folder} cannot be moved: {reason_of(error)}") from error
-    observer.say(f"{folder} held a run, which is now in {aside}")
+    observer.say(f"the run in {folder} was moved to {aside}")
 
 
 def _free_name(folder: Path) -> Path:
@@ -60,7 +57,7 @@ def _free_name(folder: Path) -> Path:
 
 
 def refuse_overwriting(folder: Path) -> None:
-    """A trained model without a checkpoint cannot be resumed, and is not to be replaced."""
+    """Refuse to train over a model that has no checkpoint to resume from."""
     try:
         status = read_status(folder)
         is_trained = status.iteration > 0 and status.state != "failed"
@@ -77,9 +74,9 @@ def refuse_overwriting(folder: Path) -> None:
 def refuse_changes(
     stored: Run, config: Config, backend: BackendChoice | AbstractBackend, threads: int | None
 ) -> None:
-    """A run resumes with all that its parameters depend on as it was, or not at all.
+    """Refuse to resume with anything else that changes the parameters.
 
-    It may become longer: that is the run it would have been with as many iterations at once.
+    More iterations are fine: the result is that of a run with as many from the start.
     """
     folder = stored.folder
     present, wanted = stored.config.identity, config.identity
@@ -88,26 +85,28 @@ def refuse_changes(
         wanted["training.iterations"] = config.training.iterations
     if different := differences(present, wanted):
         raise SettingError(f"{folder} holds a run with another config: {different}")
-    name = backend if isinstance(backend, str) else backend.name
-    if class_name(backend) != stored.backend_class:
-        began = stored.backend_class or stored.backend
-        raise SettingError(f"{folder} began with the backend {began}, and resumes only with it")
-    if name not in ("auto", stored.backend):
-        raise SettingError("backend", name, f"{stored.backend}, with which {folder} began")
+    accepted = {stored.backend, *(["auto"] if stored.backend in BACKEND_CHOICES else [])}
+    if backend_name(backend) not in accepted:
+        raise SettingError(
+            f"{folder} began with the backend {stored.backend} and resumes with no other"
+        )
     if threads not in (None, stored.threads):
-        raise SettingError("threads", threads, f"{stored.threads}, with which {folder} began")
+        raise SettingError(
+            f"{folder} began with {stored.threads} threads and resumes with no other number"
+        )
     if changed := changed_sources(stored):
         raise RunError(
-            f"{changed[0]} changed since {folder} began, so that its parameters would not be "
-            "those of one program; restore the file, train in another folder, or use --restart "
-            "(restart=True)"
+            f"{changed[0]} changed since {folder} began, so the run cannot be resumed; restore the "
+            "file, train in another folder, or use --restart (restart=True)"
         )
 
 
-def class_name(backend: BackendChoice | AbstractBackend) -> str | None:
-    """The qualified name of a user-defined backend's class; None for a built-in backend."""
-    if isinstance(backend, str) or type(backend) in (FusedBackend, PureBackend):
-        return None
+def backend_name(backend: BackendChoice | AbstractBackend) -> str:
+    """The name of a built-in backend, the qualified class name of a user-defined one."""
+    if isinstance(backend, str):
+        return backend
+    if type(backend) in (FusedBackend, PureBackend):
+        return backend.name
     return f"{type(backend).__module__}.{type(backend).__qualname__}"
 
 
@@ -118,7 +117,7 @@ def choose_training_backend(
     model: DNC,
     threads: int,
 ) -> AbstractBackend:
-    """The backend that is passed or named, or that the run began with."""
+    """The backend passed by the caller, or the one the run began with."""
     if not isinstance(backend, str):
         return backend
     if stored is None:
@@ -129,20 +128,20 @@ def choose_training_backend(
 
 
 def update_config(stored: Run, config: Config, observer: Observer, *, has_ended: bool) -> Config:
-    """Store settings that may change on resume; a run that has ended does not become longer."""
+    """Store the settings that may change on resume; a run that has ended keeps its iterations."""
     before, now = (each.training.iterations for each in (stored.config, config))
     if has_ended:
         training = dataclasses.replace(config.training, iterations=before)
         config = dataclasses.replace(config, training=training)
     elif now > before:
-        observer.say(f"longer than before: {before} iterations, now {now}")
+        observer.say(f"extended from {before} to {now} iterations")
     if config != stored.config:
         replace_config(stored.folder, config)
     return config
 
 
 def warn_of_environment(run: Run, observer: Observer) -> None:
-    """Warn of libraries and machines that are not those with which the run began."""
+    """Warn of other library versions or another machine than at the start of the run."""
     stored = read_json(run.folder / CONFIG)
     for kind, now in environment().items():
         then = stored.get(kind, {})
@@ -158,11 +157,11 @@ def warn_of_environment(run: Run, observer: Observer) -> None:
 
 
 def seconds_before(folder: Path, observer: Observer) -> float:
-    """The time spent so far; everything else in the status comes from the checkpoint."""
+    """The training time in the status file; everything else comes from the checkpoint."""
     if not (folder / STATUS).exists():
         return 0.0
     try:
         return float(read_status(folder).seconds)
     except (RunError, TypeError, ValueError) as error:
-        observer.warn(f"{error}; it is written again, and the time spent so far is lost")
+        observer.warn(f"{error}; it is rewritten, and the time spent so far is lost")
         return 0.0

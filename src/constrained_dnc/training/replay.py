@@ -1,6 +1,6 @@
-"""Replay of a skipped update: which quantity was the first that is not finite?
+"""Replay of a skipped update: which quantity was the first to be non-finite?
 
-The kept parameters and the batch of that iteration go through the model in plain JAX.
+The update is recomputed with the pure backend from the stored parameters and the iteration's batch.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ ORDER = (  # in which a step computes its quantities
 
 @dataclass(frozen=True)
 class Replayed:
-    """The first quantity of a skipped update that is not finite."""
+    """The first non-finite quantity of a skipped update."""
 
     iteration: int
     length: int
@@ -66,9 +66,8 @@ def replay(run: Run | str | Path, iteration: int | None = None) -> Replayed:
     batch = training_batch(run.task, run.config, iteration)
     if np.isfinite(loss + norm):
         finding = (
-            f"loss ({loss:g}) and gradient (norm {norm:g}) are finite, the new parameters or the "
-            "optimiser's state were not; training.learning_rate is "
-            f"{run.config.training.learning_rate:g}"
+            f"loss ({loss:g}) and gradient (norm {norm:g}) are finite, but not the new parameters "
+            f"or the optimiser's state; learning rate {run.config.training.learning_rate:g}"
         )
     else:
         model = load_model(run.config, tensors, path)
@@ -77,8 +76,8 @@ def replay(run: Run | str | Path, iteration: int | None = None) -> Replayed:
             _in_batch(batch)
             or _in_forward_pass(model, batch, key)
             or _in_loss_and_gradient(run, model, batch, key)
-            or "everything is finite with the pure backend: what was not came from the backend "
-            f"{run.backend} or from the machine"
+            or "everything is finite with the pure backend; the cause lies in the backend "
+            f"{run.backend} or the machine"
         )
     return Replayed(iteration, batch.length, finding)
 
@@ -111,17 +110,17 @@ def _in_loss_and_gradient(run: Run, model: DNC, batch: Batch, key: Array | None)
     loss, parts, gradient = backend.value_and_grad(model, batch, key)
     for name, value in (*parts.items(), ("loss", loss)):
         if not np.isfinite(value):
-            return f"{name} is {float(value)}, all outputs and cell states are finite"
+            return f"{name} is {float(value)} although outputs and cell states are finite"
     names = [name for name, values in named_leaves(gradient) if _first(values)]
     if names:
-        return f"the gradient of {', '.join(names)} is not finite, the loss is"
+        return f"the gradient of {', '.join(names)} is not finite although the loss is"
     if not np.isfinite(norm := optax.tree.norm(gradient)):
-        return f"every gradient is finite, their norm is {norm}: the sum of squares overflows"
+        return f"every gradient is finite, but their norm is {norm}: the sum of squares overflows"
     return None
 
 
 def _first(values: Any) -> tuple[int, ...] | None:
-    """Where the first value is that is not finite."""
+    """The index of the first non-finite value."""
     places = np.argwhere(~np.isfinite(np.asarray(values)))
     return tuple(map(int, places[0])) if len(places) else None
 

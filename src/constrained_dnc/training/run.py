@@ -48,7 +48,7 @@ ENDED = ("finished", "diverged")
 
 @dataclass(frozen=True)
 class Status:
-    """How far a run is, and why it ended."""
+    """How far a run is, and why it ended; stored in status.json."""
 
     state: State
     reason: str
@@ -63,7 +63,7 @@ class Status:
 
 @dataclass(frozen=True)
 class Selected:
-    """A trained model and where it comes from."""
+    """A model with selected parameters, and their origin."""
 
     model: DNC
     iteration: int
@@ -78,9 +78,8 @@ class Run:
     folder: Path
     config: Config
     backend: str
+    """fused, pure, or the qualified class name of a user-defined backend."""
     threads: int
-    backend_class: str | None = None
-    """Where a user-defined backend is defined."""
 
     @cached_property
     def task(self) -> AbstractTask:
@@ -88,24 +87,24 @@ class Run:
 
     @property
     def status(self) -> Status:
-        """The last status on disk; a run whose process is gone is `interrupted`."""
+        """The stored status; `interrupted` if it says training but no process holds the lock."""
         status = read_status(self.folder)
         if status.state == "training" and not is_locked(self.folder / LOCK):
             status = read_status(self.folder)  # it may have just ended
             if status.state == "training":
-                reason = "the process is gone"
+                reason = "its process has died"
                 return dataclasses.replace(status, state="interrupted", reason=reason)
         return status
 
     @property
     def metrics(self) -> list[dict[str, Any]]:
-        """The lines of metrics.jsonl; corrupt ones cost a warning and are left out."""
+        """The lines of metrics.jsonl; corrupt ones are skipped with a warning."""
         path = self.folder / METRICS
         return parse_lines(path, read_file(path), logger.warning)
 
     @property
     def model(self) -> DNC:
-        """The model with the selected parameters."""
+        """The model with the parameters of the default rule."""
         return self.selected().model
 
     @property
@@ -115,13 +114,13 @@ class Run:
 
     @property
     def default_rule(self) -> SelectionRule:
-        """`score` if it has selected anything, else the paper's rule, else whichever has."""
+        """`score` if its parameters are in the folder, else the paper's rule, else any other."""
         rules: list[SelectionRule] = ["score", PAPER_RULE, *self.rules]
         return next((rule for rule in rules if rule in self.rules), PAPER_RULE)
 
     @property
     def is_pretrained(self) -> bool:
-        """Whether it is a model of the zoo, which is only ever read."""
+        """Whether it is a model of the zoo, which is read-only."""
         return self.folder.is_relative_to(zoo.MODELS)
 
     def selected(self, rule: SelectionRule | None = None) -> Selected:
@@ -153,7 +152,7 @@ class Run:
 
 
 def read_status(folder: Path) -> Status:
-    """The status as it was written."""
+    """The content of status.json."""
     path = folder / STATUS
     values = read_json(path)
     with corruption_named(path):
@@ -169,29 +168,29 @@ def load_run(folder: str | Path, *, trust_code: bool = False) -> Run:
     run = open_run(folder)
     if run.config.user_code and not trust_code:
         raise RunError(
-            f"{run.folder / CONFIG} names code, {' and '.join(run.config.user_code)}: it is run "
-            "only if you trust it and say so, with --trust-code or load_run(..., trust_code=True)"
+            f"{run.folder / CONFIG} names user-defined code, {' and '.join(run.config.user_code)}; "
+            "if you trust it, use --trust-code or load_run(..., trust_code=True)"
         )
     for path in changed_sources(run):
-        logger.warning(f"{path} changed since {run.folder} began: scores may not mean the same")
+        logger.warning(f"{path} changed since {run.folder} was trained; scores may differ")
     return run
 
 
 def open_run(folder: str | Path) -> Run:
-    """Open a run directory for a caller who may run the code that its config names."""
+    """Open a run directory whose user-defined code the caller trusts."""
     folder = zoo.find(folder).folder if zoo.is_name(folder) else Path(folder)
     path = folder / CONFIG
     if not path.is_file():
-        raise SettingError("run", str(folder), f"a run directory, with a {CONFIG}")
+        raise SettingError(f"{folder} is not a run directory: it has no {CONFIG}")
     stored = read_json(path)
     with corruption_named(path):
         config = Config.from_dict(stored["config"])
         backend, threads = str(stored["backend"]), int(stored["threads"])
-    return Run(folder, config, backend, threads, stored.get("backend_class"))
+    return Run(folder, config, backend, threads)
 
 
 def changed_sources(run: Run) -> list[str]:
-    """The user-defined files and modules that are not what they were when the run began."""
+    """The user-defined files and modules that were edited after the run began."""
     if not run.config.user_code:
         return []
     then = read_json(run.folder / CONFIG).get("sources", {})
@@ -202,10 +201,9 @@ def changed_sources(run: Run) -> list[str]:
 def load_pretrained(
     task: str, approach: str, selection: SelectionRule | None = None
 ) -> tuple[DNC, AbstractTask]:
-    """A model of the zoo and the task it was trained on; `cdnc zoo` lists them.
+    """A pretrained model and its task; `cdnc zoo` lists them.
 
-    All come with the parameters of the rule `score`, some also with those of another that reach
-    further.
+    All come with the parameters selected by `score`, some also with those of another rule.
     """
     run = load_run(f"{zoo.PREFIX}{task}/{approach}")
     return run.selected(selection).model, run.task
@@ -221,7 +219,7 @@ def initial_model(config: Config) -> DNC:
 def backend_for(
     config: Config, model: DNC, choice: str = "auto", threads: int | None = None
 ) -> AbstractBackend:
-    """The backend for a model of a config; `choose_backend` says more."""
+    """The backend for a model of this config, see `choose_backend`."""
     return choose_backend(choice, model, get_task(config.task).loss, threads=threads)
 
 
@@ -234,10 +232,8 @@ def load_model(config: Config, tensors: Tensors, path: Path) -> DNC:
         raise RunError(f"{path} holds the parameters of another model: {error}") from error
 
 
-def write_config(
-    folder: Path, config: Config, backend: str, threads: int, backend_class: str | None = None
-) -> None:
-    """Say what the run is made from: no times, so that equal runs have equal files."""
+def write_config(folder: Path, config: Config, backend: str, threads: int) -> None:
+    """Store what the results depend on, without times: equal runs have equal files."""
     stored: dict[str, Any] = {
         "run_id": config.run_id,
         "config": as_dict(config),
@@ -245,20 +241,18 @@ def write_config(
         "threads": threads,
         **environment(),
     }
-    if backend_class is not None:
-        stored["backend_class"] = backend_class
     if config.user_code:
         stored["sources"] = fingerprints("task", config.user_code)
     write_json(folder / CONFIG, stored)
 
 
 def replace_config(folder: Path, config: Config) -> None:
-    """Change the stored config, but not the environment in which the run began."""
+    """Update the stored config; versions and machine stay those of the start."""
     write_json(folder / CONFIG, read_json(folder / CONFIG) | {"config": as_dict(config)})
 
 
 def environment() -> dict[str, Any]:
-    """What else the last bits of a result depend on."""
+    """Library versions and machine: the last bits of a result depend on them."""
     return {
         "versions": {
             "python": platform.python_version(),
@@ -283,6 +277,6 @@ def _version(package: str) -> str | None:
 def write_selected(
     folder: Path, rule: SelectionRule, parameters: Any, iteration: int | None, mean: float | None
 ) -> None:
-    """Store selected parameters, readable during training."""
+    """Store selected parameters."""
     metadata = {"iteration": iteration, "running_mean": mean, "selection": rule}
     write_tensors(folder / SELECTED[rule], name_leaves(parameters, "parameters"), metadata)

@@ -1,8 +1,8 @@
-"""Selection: which parameters of a training are kept for use. Three rules, side by side.
+"""Selection: three rules that choose the parameters to keep, all applied during training.
 
 unseen: the lowest running mean of the loss at the unseen length, as in the paper.
 seen:   the lowest running mean of the loss on training lengths.
-score:  the highest running mean of the score at the unseen length, at calm moments only.
+score:  the highest running mean of the score at the unseen length, outside loss spikes.
 """
 
 from __future__ import annotations
@@ -19,10 +19,9 @@ from constrained_dnc.training.metrics import finite_or_none
 
 
 class Selection:
-    """Follows the running mean over the last `window` values.
+    """Finds the lowest running mean over the last `window` values.
 
-    Only full windows count; as long as there is none, the mean of what there is. Of equal means
-    the earlier wins.
+    Means of incomplete windows count only until the first window is full. Ties go to the earlier.
 
     >>> selection = Selection(window=2)
     >>> [selection.add(iteration, loss) for iteration, loss in ((10, 1.0), (20, 5.0), (30, 3.0))]
@@ -45,10 +44,7 @@ class Selection:
         return math.fsum(self._values) / len(self._values) if self._values else None
 
     def add(self, iteration: int, loss: float) -> bool:
-        """Take in one loss; whether this iteration is the best so far.
-
-        A loss that is not finite counts as infinite.
-        """
+        """Add a loss, infinite if NaN; whether this iteration is the best so far."""
         self._values.append(loss if math.isfinite(loss) else math.inf)
         mean = self.mean
         assert mean is not None
@@ -61,7 +57,7 @@ class Selection:
         return is_better
 
     def to_values(self) -> dict[str, Any]:
-        """Everything, as JSON values; None stands for infinity."""
+        """The state as JSON values; None stands for infinity."""
         return {
             "values": [finite_or_none(value) for value in self._values],
             "counts_full_windows": self._counts_full_windows,
@@ -70,7 +66,7 @@ class Selection:
         }
 
     def restore(self, values: dict[str, Any]) -> None:
-        """Go on from where `to_values` described it."""
+        """Restore the state that `to_values` returned."""
         self._values.extend(math.inf if value is None else value for value in values["values"])
         self._counts_full_windows = values["counts_full_windows"]
         self.best_iteration = values["best_iteration"]
@@ -78,11 +74,10 @@ class Selection:
 
 
 class SpikeFilteredSelection:
-    """Follows the running mean of a score over the last `window` calm measurements.
+    """Finds the highest running mean of a score over the last `window` measurements.
 
-    A measurement is calm if the loss on training lengths that comes with it is at most
-    `SPIKE_FACTOR` times the median of the last `window` such losses. In a spike the score at the
-    unseen length says little about the parameters, and parameters from a spike are never wanted.
+    Measurements during a loss spike are ignored: those whose training loss exceeds `SPIKE_FACTOR`
+    times the median of the last `window` training losses.
 
     >>> selection = SpikeFilteredSelection(window=3)
     >>> measured = ((10, 0.5, 0.1), (20, 0.9, 0.1), (30, 1.0, 4.0), (40, 0.4, 0.1))
@@ -102,17 +97,17 @@ class SpikeFilteredSelection:
 
     @property
     def mean(self) -> float | None:
-        """The running mean of the score; None before the first calm measurement."""
+        """The running mean of the score; None before the first value."""
         error = self._errors.mean
         return None if error is None else 1 - error
 
     @property
     def best_mean(self) -> float:
-        """The mean score that the best iteration has; minus infinity before there is one."""
+        """The running mean at the best iteration; minus infinity before the first value."""
         return 1 - self._errors.best_mean
 
     def add(self, iteration: int, score: float, seen_loss: float) -> bool:
-        """Take in one measurement; whether this iteration is the best so far."""
+        """Add a measurement; whether this iteration is the best so far."""
         if not math.isfinite(seen_loss):  # the update was skipped
             return False
         self._seen_losses.append(seen_loss)
@@ -121,24 +116,24 @@ class SpikeFilteredSelection:
         return self._errors.add(iteration, 1 - score)
 
     def to_values(self) -> dict[str, Any]:
-        """Everything, as JSON values."""
+        """The state as JSON values."""
         return {"seen_losses": list(self._seen_losses), "errors": self._errors.to_values()}
 
     def restore(self, values: dict[str, Any]) -> None:
-        """Go on from where `to_values` described it."""
+        """Restore the state that `to_values` returned."""
         self._seen_losses.extend(values["seen_losses"])
         self._errors.restore(values["errors"])
 
 
 @dataclass
 class RuleProgress:
-    """What one rule has selected so far."""
+    """The state of one rule."""
 
     selection: Selection | SpikeFilteredSelection
     parameters: Any = None
     """Of the best iteration; None before the first measurement."""
     stored_iteration: int | None = None
-    """Of the parameters in the run directory, as far as this process has written them."""
+    """The best iteration when this process last wrote the parameters to the run directory."""
 
 
 def new_rules(window: int) -> dict[SelectionRule, RuleProgress]:

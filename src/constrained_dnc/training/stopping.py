@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM: finish the iteration, write a checkpoint, then do what the signal asks."""
+"""SIGINT and SIGTERM: finish the iteration, write a checkpoint, then exit."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ SECONDS_TO_COMPILE = 8
 
 
 class Stop:
-    """Whether, and by which signal, the process was asked to stop."""
+    """The signal that the process received, if any."""
 
     signal: signal.Signals | None = None
     is_compiling = False
     """Whether the main thread may be in XLA's compiler, where Python handles no signal."""
 
     def ask(self, number: int, frame: FrameType | None = None) -> None:
-        """Remember the signal; also its handler."""
+        """Handle a signal by remembering it."""
         self.signal = signal.Signals(number)
 
     def raise_signal(self) -> None:
-        """Raise what the signal would have raised: exit codes 130 and 143."""
+        """Raise KeyboardInterrupt or SystemExit(143) if there was a signal."""
         if self.signal == signal.SIGINT:
             raise KeyboardInterrupt
         if self.signal is not None:
@@ -35,10 +35,10 @@ class Stop:
 
 @contextmanager
 def postponed_signals(say: Callable[[str], None]) -> Iterator[Stop]:
-    """Remember signals instead of dying of them; only the main thread can.
+    """Remember signals instead of raising; only the main thread can.
 
-    An interrupt that a shell ignores for what it starts in the background stays ignored. SIGTERM
-    ends a process that goes on compiling, with a last sentence to `say`.
+    A SIGINT that is ignored, as in a shell's background jobs, stays ignored. A process that is
+    still compiling some seconds after SIGTERM exits, with a last message to `say`.
     """
     stop = Stop()
     if threading.current_thread() is not threading.main_thread():
@@ -61,9 +61,9 @@ def postponed_signals(say: Callable[[str], None]) -> Iterator[Stop]:
 
 
 def _end_compilation(reading: int, stop: Stop, say: Callable[[str], None]) -> None:
-    """End the process at SIGTERM if it is still compiling some seconds later.
+    """Exit if the process is still compiling some seconds after SIGTERM.
 
-    Nothing but iterations since the last checkpoint is lost: files are complete at any moment.
+    Only iterations since the last checkpoint are lost, as every file is replaced in one step.
     """
     with open(reading, "rb", buffering=0) as signals:
         while number := signals.read(1):
@@ -77,9 +77,9 @@ def _end_compilation(reading: int, stop: Stop, say: Callable[[str], None]) -> No
 
 @contextmanager
 def interrupts_wait() -> Iterator[None]:
-    """Keep Ctrl-C waiting, and let processes that are started meanwhile ignore it.
+    """Postpone Ctrl-C, and let child processes started inside ignore it.
 
-    A terminal sends it to all of them, and each would answer with a traceback.
+    A terminal sends it to all of them, and each would print a traceback.
     """
     stop = Stop()
     before = signal.getsignal(signal.SIGINT)

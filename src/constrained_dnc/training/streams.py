@@ -1,7 +1,7 @@
-"""Where randomness comes from: every batch has a key of its own, so no generator is ever saved.
+"""Randomness: every batch has its own key, so that no generator state needs to be saved.
 
-Keys of training are (seed, stream, iteration), those of evaluation have four parts: they never
-meet, as a key's number of parts belongs to it.
+Keys of training are (seed, stream, iteration); those of evaluation have four parts, so that no two
+are equal.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def sample_iteration(task: AbstractTask, config: Config, iteration: int) -> Iter
 
 
 def training_batch(task: AbstractTask, config: Config, iteration: int) -> Batch:
-    """The batch of one update."""
+    """The batch of an update, of a random length."""
     training = config.training
     lengths = generator_of((config.seed, LENGTHS, iteration))
     length = int(lengths.integers(training.min_length, training.max_length + 1))
@@ -46,18 +46,18 @@ def training_batch(task: AbstractTask, config: Config, iteration: int) -> Batch:
 
 
 def constraint_key(config: Config, iteration: int) -> Array:
-    """The key of one update for constraints that are random."""
+    """The random key of an update, for constraints such as noise."""
     return jax.random.fold_in(jax.random.key(config.seed), iteration)
 
 
 def entropy_batch(task: AbstractTask, config: Config, iteration: int) -> Batch:
-    """A small batch to look at the weights with."""
+    """A small batch for the entropy of read and write weights."""
     key = (config.seed, ENTROPY, iteration)
     return task.sample(key, ENTROPY_BATCH_SIZE, config.training.max_length)
 
 
 def evaluation_batch(task: AbstractTask, config: Config, length: int, index: int) -> Batch:
-    """One batch of one length; it depends on the evaluation seed only, not on the run."""
+    """A batch of one length; it depends on the evaluation seed, not on the run's."""
     evaluation = config.evaluation
     key = (evaluation.seed, EVALUATION, length, index)
     return task.sample(key, evaluation.batch_size, length)

@@ -1,8 +1,8 @@
-"""Pretrained models that come with the package; each is called zoo:TASK/APPROACH.
+"""Pretrained models that come with the package, named zoo:TASK/APPROACH.
 
 A model is a folder `models/TASK/APPROACH` with the files of a run (config.json, status.json, the
-parameters selected by score, and those by another rule where they reach further,
-free-capacity.json) and scores.json: how the model was found and what it scored.
+parameters selected by score and, where they generalise to longer inputs, by another rule,
+free-capacity.json) and scores.json: its origin and its scores.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PREFIX = "zoo:"
 MODELS = Path(__file__).parent / "models"
 SCORES = "scores.json"
 RULE: SelectionRule = "score"
-"""Which parameters come with every model."""
+"""Every model comes with the parameters selected by this rule."""
 
 
 @dataclass(frozen=True)
@@ -35,12 +35,12 @@ class Pretrained:
 
     @property
     def name(self) -> str:
-        """What it is called wherever a run is asked for."""
+        """The name that commands and functions accept in place of a run."""
         return f"{PREFIX}{self.task}/{self.approach}"
 
     @property
     def about(self) -> Mapping[str, Any]:
-        """Which trial of which trials it is, iterations, selected iteration, commit, scores."""
+        """scores.json: trial, all trials, iterations, selected iteration, commit, scores."""
         path = self.folder / SCORES
         about = read_json(path)
         needed = {"trial", "trials", "iterations", "iteration", "commit", "scores"}
@@ -51,16 +51,13 @@ class Pretrained:
         return about
 
     def memories(self, selection: SelectionRule = RULE) -> tuple[str, ...]:
-        """The memories it was evaluated with, the slots of training first, a growing one last."""
+        """The memories of its scores, by size."""
         return tuple(sorted(self.about["scores"].get(selection, {}), key=memory_order))
 
     def scores(
         self, memory: str | None = None, selection: SelectionRule = RULE
     ) -> dict[int, float]:
-        """Stored score by length, by default with the memory of training.
-
-        The parameters of other rules of the same run were evaluated, too.
-        """
+        """Score by length, by default with the memory of training."""
         memories = self.memories(selection)
         if not memories:
             return {}
@@ -75,15 +72,13 @@ class Pretrained:
 
 def pretrained() -> dict[str, Pretrained]:
     """All models of the zoo by name."""
-    found = [
-        Pretrained(path.parent.parent.name, path.parent.name, path.parent)
-        for path in sorted(MODELS.glob(f"*/*/{SCORES}"))
-    ]
-    return {model.name: model for model in found}
+    folders = [path.parent for path in sorted(MODELS.glob(f"*/*/{SCORES}"))]
+    models = [Pretrained(folder.parent.name, folder.name, folder) for folder in folders]
+    return {model.name: model for model in models}
 
 
 def is_name(run: str | Path) -> bool:
-    """Whether a run is named as a model of the zoo."""
+    """Whether this is the name of a pretrained model, not a folder."""
     return str(run).startswith(PREFIX)
 
 

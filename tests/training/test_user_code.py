@@ -1,4 +1,4 @@
-"""Runs with a task or controller of your own: found from anywhere, executed only when trusted."""
+"""Runs with user-defined code: independent of the current folder, executed only when trusted."""
 
 import json
 import os
@@ -13,7 +13,6 @@ import pytest
 
 from constrained_dnc import plugins
 from constrained_dnc.cli import main
-from constrained_dnc.config import make_config, with_absolute_paths
 from constrained_dnc.errors import RunError, SettingError
 from constrained_dnc.evaluation.prediction import predict
 from constrained_dnc.evaluation.scoring import evaluate
@@ -39,7 +38,7 @@ class T(Copy):
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     """A run of a task in a file, trained from the file's folder."""
-    place = tmp_path_factory.mktemp("own")
+    place = tmp_path_factory.mktemp("user")
     (place / "t.py").write_text(TASK)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)
@@ -49,7 +48,7 @@ def trained(tmp_path_factory):
 
 @pytest.fixture
 def folder(trained, tmp_path, monkeypatch):
-    """The same, seen from another folder by a process that has not executed the file yet."""
+    """A copy of that run, in a process that has not executed the file yet."""
     (trained / "t.py").write_text(TASK)
     (trained / "executed").unlink(missing_ok=True)
     monkeypatch.chdir(tmp_path)
@@ -58,22 +57,14 @@ def folder(trained, tmp_path, monkeypatch):
     return Path(shutil.copytree(trained / "run", tmp_path / "run"))
 
 
-SENTENCE = r"names code, .*t\.py:T: it is run only if you trust it"
-
-
-def test_nothing_loaded_runs_code(folder, trained):
+def test_untrusted_code_is_not_executed(folder, trained, capsys):
     for read in (load_run, evaluate, replay, lambda run: predict(run, "1 2")):
-        with pytest.raises(RunError, match=SENTENCE):
+        with pytest.raises(RunError, match=r"names user-defined code, .*t\.py:T; if you trust it"):
             read(folder)
-    assert not (trained / "executed").exists()
-
-
-@pytest.mark.parametrize("command", ["evaluate", "predict", "replay", "frontier"])
-def test_commands_say_what_to_do_instead(folder, trained, capsys, command):
-    words = [command, str(folder), *(["1 2"] if command == "predict" else [])]
-    assert main(words) == 1
-    (sentence,) = capsys.readouterr().err.splitlines()
-    assert "--trust-code" in sentence
+    for command in (["evaluate"], ["predict", "1 2"], ["replay"], ["frontier"]):
+        assert main([command[0], str(folder), *command[1:]]) == 1
+        (sentence,) = capsys.readouterr().err.splitlines()
+        assert "--trust-code" in sentence
     assert not (trained / "executed").exists()
 
 
@@ -89,13 +80,13 @@ def test_code_is_run_when_it_is_trusted(folder, trained, capsys):
     "change",
     [
         {"task": "./t.py:T"},
-        {"task": "antigravity:T"},
         {"task": "this:T"},
         {"approach": {"name": "mine", "controller": "t.py:T"}},
     ],
 )
-def test_a_stored_config_cannot_name_code_by_itself(folder, trained, change, monkeypatch):
-    """Not by a relative path, a module or a controller either."""
+def test_a_relative_path_a_module_or_a_controller_is_not_executed(
+    folder, trained, change, monkeypatch
+):
     monkeypatch.chdir(trained)
     stored = read_json(folder / "config.json")
     stored["config"]["task"] = "copy"
@@ -106,19 +97,19 @@ def test_a_stored_config_cannot_name_code_by_itself(folder, trained, change, mon
         stored["config"]["approach"]["constraints"] = []
     (folder / "config.json").write_text(json.dumps(stored))
     modules = set(sys.modules)
-    with pytest.raises(RunError, match="names code"):
+    with pytest.raises(RunError, match="names user-defined code"):
         load_run(folder)
     assert not (trained / "executed").exists()
-    assert not {"this", "antigravity"} & (sys.modules.keys() - modules)
+    assert "this" not in sys.modules.keys() - modules
 
 
-def test_naming_it_again_is_trust_enough(folder, trained):
-    """By another path to the same file, from another folder."""
+def test_naming_the_file_again_is_trust_enough(folder, trained):
+    """By another path, from another folder."""
     config = replace(tiny_config(iterations=8), task=f"./{os.path.relpath(trained)}/t.py:T")
     assert train(config, folder, threads=1).status.iteration == 8
 
 
-def test_an_own_run_keeps_where_its_code_is_and_what_it_was(folder, trained):
+def test_the_config_stores_path_and_checksum_of_user_code(folder, trained):
     stored = read_json(folder / "config.json")
     path = str(trained / "t.py")
     assert stored["config"]["task"] == f"{path}:T"
@@ -126,19 +117,11 @@ def test_an_own_run_keeps_where_its_code_is_and_what_it_was(folder, trained):
     assert stored["sources"] == {path: digest.stdout.split()[0]}
 
 
-def test_built_in_ones_keep_their_names_and_files(tmp_path):
-    """Also those that were stored before there was code of your own to keep."""
-    config = make_config("sort", "compr+reg", seed=3)
-    assert with_absolute_paths(config) == config
-    train(tiny_config(iterations=2), tmp_path, threads=1)
-    assert "sources" not in read_json(tmp_path / "config.json")
-
-
 def test_an_edited_file_costs_a_warning_and_is_not_trained_with(folder, trained, caplog):
     path = trained / "t.py"
     path.write_text(TASK + "    # another rule\n")
     load_run(folder, trust_code=True)
-    assert f"{path} changed since {folder} began: scores may not mean the same" in caplog.messages
+    assert f"{path} changed since {folder} was trained; scores may differ" in caplog.messages
     config = replace(tiny_config(iterations=8), task=f"{path}:T")
     with pytest.raises(RunError, match=rf"{path} changed since {folder} began.*restart=True"):
         train(config, folder, threads=1)
@@ -146,9 +129,9 @@ def test_an_edited_file_costs_a_warning_and_is_not_trained_with(folder, trained,
     assert train(config, folder, threads=1).status.iteration == 8
 
 
-def test_an_edited_module_is_told_of(tmp_path, monkeypatch, caplog):
+def test_an_edited_module_costs_a_warning(tmp_path, monkeypatch, caplog):
     text = "from constrained_dnc.tasks.copy import Copy\n\n\nclass T(Copy):\n    name = 'mine'\n"
-    path = tmp_path / "own_module_of_a_test.py"
+    path = tmp_path / "user_module_of_a_test.py"
     path.write_text(text)
     monkeypatch.syspath_prepend(str(tmp_path))
     config = replace(tiny_config(iterations=4), task=f"{path.stem}:T")
@@ -178,7 +161,7 @@ def test_an_overriding_text_needs_no_file(tmp_path):
         plugins.sources("task", [name])
 
 
-def test_paths_hold_in_any_folder(tmp_path, monkeypatch):
+def test_paths_are_made_absolute(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "link.py").symlink_to(Path("t.py"))
     for name in ("t.py:T", "./t.py:T", "x/../t.py:T", "link.py:T"):
@@ -189,14 +172,14 @@ def test_paths_hold_in_any_folder(tmp_path, monkeypatch):
 
 def test_a_file_is_executed_as_python_does_it(tmp_path):
     (tmp_path / "mine.py").write_text("class Mine:\n    size: int\n")
-    found = plugins.load_class("task", f"{tmp_path}/mine.py:Mine", object)
-    assert found.__annotations__ == {"size": int}
+    mine = plugins.load_class("task", f"{tmp_path}/mine.py:Mine", object)
+    assert mine.__annotations__ == {"size": int}
 
 
-def test_two_threads_get_the_same_whole_file(tmp_path):
+def test_two_threads_get_one_class(tmp_path):
     (tmp_path / "slow.py").write_text("import time\ntime.sleep(0.3)\n\n\nclass Slow:\n    pass\n")
     with ThreadPoolExecutor(2) as pool:
         path = f"{tmp_path}/slow.py:Slow"
-        found = [pool.submit(plugins.load_class, "task", path, object) for _ in range(2)]
-        first, second = (each.result() for each in found)
+        futures = [pool.submit(plugins.load_class, "task", path, object) for _ in range(2)]
+        first, second = (each.result() for each in futures)
     assert first is second
