@@ -48,6 +48,6 @@ def pytest_runtest_teardown() -> None:
     if process.memory_info().rss > release_at:
         jax.clear_caches()
         gc.collect()
-        if sys.platform == "linux":  # glibc keeps freed memory unless it is asked to return it
+        if sys.platform == "linux":  # otherwise glibc keeps freed memory
             ctypes.CDLL(None).malloc_trim(0)
         release_at = max(RELEASE_AT, process.memory_info().rss + RELEASE_EVERY)

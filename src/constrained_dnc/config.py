@@ -224,10 +224,10 @@ def parse_lengths(text: str, setting: str = "lengths") -> tuple[int, ...]:
     lengths: list[int] = []
     for part in str(text).split(","):
         match = _RANGE.fullmatch(part.strip())
-        first, last, step = (int(number or 0) for number in match.groups()) if match else (0, 0, 0)
-        if not 1 <= first <= (last := last or first) <= LONGEST_INPUT:
+        first, last, step = match.groups() if match else ("0", None, None)
+        if not 1 <= int(first) <= int(last or first) <= LONGEST_INPUT:
             raise SettingError(setting, text, accepted)
-        lengths += range(first, last + 1, step or 1)
+        lengths += range(int(first), int(last or first) + 1, int(step or 1))
     if lengths != sorted(set(lengths)):
         raise SettingError(setting, text, accepted)
     return tuple(lengths)

@@ -72,7 +72,10 @@ def _sync_folder(folder: Path) -> None:
 
 
 def remove_unfinished(folder: Path, names: Iterable[str]) -> None:
-    """Remove temporary files of a killed process; the caller's lock keeps others from writing."""
+    """Remove what a killed process left of files with these names.
+
+    The caller holds the lock under which they are written: nobody else is writing them now.
+    """
     for name in names:
         for path in folder.glob(f".{name}.*.unfinished"):
             path.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""The files of a run: every name is documented, and what is written is found again."""
+"""The files of a run: all are documented."""
 
 from pathlib import Path
 

@@ -37,28 +37,6 @@ def test_selects_the_first_lowest_running_mean(losses, window):
     assert (selection.best_iteration, selection.best_mean) == direct(losses, window)
 
 
-@given(LOSSES, st.integers(1, 8), st.integers(0, 30))
-def test_resumes_from_json(losses, window, cut):
-    straight, resumed = Selection(window), Selection(window)
-    for iteration, loss in enumerate(losses, 1):
-        if iteration == cut:
-            text = json.dumps(resumed.to_values(), allow_nan=False)
-            resumed = Selection(window)
-            resumed.restore(json.loads(text))
-        assert straight.add(iteration, loss) == resumed.add(iteration, loss)
-        assert straight.mean == resumed.mean
-    assert straight.to_values() == resumed.to_values()
-
-
-def test_running_mean_is_of_the_last_window():
-    losses = np.random.default_rng(0).random(20)
-    selection = Selection(6)
-    assert selection.mean is None
-    for iteration, loss in enumerate(losses):
-        selection.add(iteration, float(loss))
-    assert selection.mean == pytest.approx(losses[-6:].mean(), rel=1e-12)
-
-
 MEASURED = st.lists(
     st.tuples(
         st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0]),
@@ -68,8 +46,8 @@ MEASURED = st.lists(
 )
 
 
-def calm_ones(measured, window):
-    """(iteration, score) of the calm measurements, from the definition."""
+def outside_spikes(measured, window):
+    """(iteration, score) of the measurements outside spikes, from the definition."""
     known = [(i, *entry) for i, entry in enumerate(measured, 1) if math.isfinite(entry[1])]
     return [
         (iteration, score)
@@ -83,25 +61,27 @@ def calm_ones(measured, window):
 
 
 @given(MEASURED, st.integers(1, 8))
-def test_selects_the_first_highest_mean_of_calm_scores(measured, window):
+def test_selects_the_first_highest_mean_of_scores_outside_spikes(measured, window):
     selection = SpikeFilteredSelection(window)
     for iteration, entry in enumerate(measured, 1):
         selection.add(iteration, *entry)
-    calm = calm_ones(measured, window)
-    place, error = direct([1 - score for _, score in calm], window)
-    assert selection.best_iteration == (None if place is None else calm[place - 1][0])
+    counted = outside_spikes(measured, window)
+    place, error = direct([1 - score for _, score in counted], window)
+    assert selection.best_iteration == (None if place is None else counted[place - 1][0])
     assert selection.best_mean == 1 - error
 
 
-@given(MEASURED, st.integers(1, 8), st.integers(0, 30))
-def test_calm_selection_resumes_from_json(measured, window, cut):
-    straight, resumed = SpikeFilteredSelection(window), SpikeFilteredSelection(window)
-    for iteration, entry in enumerate(measured, 1):
+@pytest.mark.parametrize("kind", [Selection, SpikeFilteredSelection])
+@given(measured=MEASURED, window=st.integers(1, 8), cut=st.integers(0, 30))
+def test_resumes_from_json(kind, measured, window, cut):
+    straight, resumed = kind(window), kind(window)
+    for iteration, (score, loss) in enumerate(measured, 1):
         if iteration == cut:
             text = json.dumps(resumed.to_values(), allow_nan=False)
-            resumed = SpikeFilteredSelection(window)
+            resumed = kind(window)
             resumed.restore(json.loads(text))
-        assert straight.add(iteration, *entry) == resumed.add(iteration, *entry)
+        values = (loss,) if kind is Selection else (score, loss)
+        assert straight.add(iteration, *values) == resumed.add(iteration, *values)
         assert straight.mean == resumed.mean
     assert straight.to_values() == resumed.to_values()
 
@@ -110,7 +90,7 @@ def test_a_recorded_training_with_spikes():
     """40 000 iterations of sort with the stateful baseline, measured every 10th.
 
     The paper's rule selects from the middle of spikes and stays with parameters that have not
-    even learnt the training lengths; the rule of calm scores does neither.
+    even learnt the training lengths; the rule `score` does neither.
     """
     with np.load(Path(__file__).parents[1] / "data" / "selection_series.npz") as series:
         iterations, unseen, seen, scores = (

@@ -120,10 +120,9 @@ def choose_training_backend(
     """The backend passed by the caller, or the one the run began with."""
     if not isinstance(backend, str):
         return backend
-    if stored is None:
-        return backend_for(config, model, backend, threads)
-    chosen = backend_for(config, model, stored.backend, threads)
-    chosen.reason = "as the run began"
+    chosen = backend_for(config, model, stored.backend if stored else backend, threads)
+    if stored:
+        chosen.reason = "as the run began"
     return chosen
 
 

@@ -46,8 +46,6 @@ class Pretrained:
         needed = {"trial", "trials", "iterations", "iteration", "commit", "scores"}
         if not needed <= about.keys():
             raise RunError(f"{path} cannot be read: it needs {', '.join(sorted(needed))}")
-        if not isinstance(about["trials"], list):
-            raise RunError(f"{path} cannot be read: trials is not a list")
         return about
 
     def memories(self, selection: SelectionRule = RULE) -> tuple[str, ...]:
@@ -85,7 +83,8 @@ def is_name(run: str | Path) -> bool:
 def find(name: str | Path) -> Pretrained:
     """The model of that name."""
     models, name = pretrained(), str(name)
+    if not models:
+        raise SettingError("this installation has no pretrained models")
     if name not in models:
-        accepted = ", ".join(models) or "none: this installation has no pretrained models"
-        raise SettingError("pretrained model", name, accepted + did_you_mean(name, models))
+        raise SettingError("pretrained model", name, ", ".join(models) + did_you_mean(name, models))
     return models[name]
