@@ -109,7 +109,8 @@ def test_text() -> None:
         with pytest.raises(SettingError) as caught:
             task.parse(text)
         assert str(caught.value) == (
-            "problem must be numerals from 0 to 4, separated by spaces, such as '3 1 4 1 0'"
+            "problem must be numerals from 0 to 4, separated by spaces, such as '3 1 4 1 0', "
+            f"not {text!r}"
         )
 
 

@@ -154,5 +154,6 @@ def test_text() -> None:
         with pytest.raises(SettingError) as caught:
             task.parse(text)
         assert str(caught.value) == (
-            "problem must be numerals from 0 to 4, then ? and one of them, such as '2 1 2 4 ? 2'"
+            "problem must be numerals from 0 to 4, then ? and one of them, such as '2 1 2 4 ? 2', "
+            f"not {text!r}"
         )

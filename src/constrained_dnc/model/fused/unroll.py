@@ -29,8 +29,6 @@ except ModuleNotFoundError:
 except ImportError as error:
     _why_missing = f"the compiled kernel cannot be loaded: {error}"
 
-SLOWER = "so pure is used, which is about six times slower"
-
 
 def missing_reason() -> str | None:
     """Why the compiled kernel cannot be used here, in one sentence; None when it can."""
@@ -64,7 +62,7 @@ class FusedUnroll:
     def __init__(self, threads: int = 1, simd: str | None = None):
         require_integer("threads", threads, 1, MAX_THREADS)
         if _why_missing:
-            raise SettingError("backend", "fused", f"pure ({_why_missing})")
+            raise SettingError(f"fused cannot be used: {_why_missing}")
         with _refusals():
             self._kernel = _kernel.Kernel(threads, simd)
 
@@ -135,30 +133,30 @@ class FusedUnroll:
 
 @contextmanager
 def _refusals() -> Iterator[None]:
-    """What the kernel refuses, as one sentence that names the way out."""
+    """Turn what the kernel refuses into a SettingError."""
     try:
         yield
     except ValueError as error:
-        raise SettingError("backend", "fused", f"pure, or what fused can do: {error}") from error
+        raise SettingError(f"fused cannot compute this: {error}") from error
 
 
 def refuse_traced(*trees: Any) -> None:
     """The kernel needs numbers; inside jit, grad and vmap there are none yet."""
     if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(trees)):
-        raise SettingError("backend", "fused", "pure, inside jit, grad and vmap")
+        raise SettingError("fused cannot be used inside jit, grad and vmap; pure can")
 
 
 def unsupported_reason(dnc: DNC) -> str | None:
     """What the kernel cannot compute of this model, in one sentence; None when it can all."""
     controller, memory = dnc.controller, dnc.memory
     if type(controller) not in (Lstm, FeedForward):
-        return f"{type(controller).__name__} is a user-defined controller, {SLOWER}"
+        return f"{type(controller).__name__} is a user-defined controller"
     if type(memory) is not DNCMemory or memory.lookup not in LOOKUPS.values():
-        return f"{type(memory).__name__} is a user-defined memory, {SLOWER}"
+        return f"{type(memory).__name__} is a user-defined memory"
     for constraint in dnc.constraints:
         if not _is_supported(constraint):
             name = type(constraint).__name__
-            return f"fused cannot apply the constraint {name} to the cell state, {SLOWER}"
+            return f"fused has no constraint {name} on the cell state"
     for name, leaf in named_leaves(dnc):
         if leaf.dtype != np.float32:
             return f"{name} is {leaf.dtype}, and fused computes in float32"
@@ -174,7 +172,7 @@ def _is_supported(constraint: AbstractConstraint) -> bool:
 def _settings(dnc: DNC) -> _kernel.Settings:
     controller, memory = dnc.controller, dnc.memory
     if reason := unsupported_reason(dnc):
-        raise SettingError("backend", "fused", f"pure ({reason})")
+        raise SettingError(f"fused cannot run this model: {reason}")
     assert isinstance(memory, DNCMemory)
     name, forget_bias = "feed_forward", 0.0
     if isinstance(controller, Lstm):
