@@ -1,4 +1,4 @@
-"""Both backends compute the same, and what `fused` cannot do is refused in one sentence."""
+"""Both backends agree, and `fused` refuses what it cannot do in one sentence."""
 
 from __future__ import annotations
 

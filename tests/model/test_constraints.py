@@ -186,7 +186,7 @@ def test_a_loss_without_parameters_runs_on_the_kernel():
 def test_what_the_kernel_cannot_apply_is_said(kind):
     model = model_of(kind)
     assert choose_backend("auto", model, TASK.loss).name == "pure"
-    with pytest.raises(SettingError, match=f"the constraint {kind.title()}"):
+    with pytest.raises(SettingError, match=f"fused has no constraint {kind.title()}"):
         choose_backend("fused", model, TASK.loss)
 
 

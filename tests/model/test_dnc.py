@@ -273,12 +273,12 @@ def test_internals_have_time_and_batch_first():
 @pytest.mark.parametrize("approach", ["stateful-baseline", "compr"])
 def test_two_halves_of_a_run_are_the_run(approach):
     model, inputs = small_dnc(approach), random_inputs(6, 2)
-    whole = model.unroll(inputs, internals=True)
+    run = model.unroll(inputs, internals=True)
     first = model.unroll(inputs[:4])
     second = model.unroll(inputs[4:], state=first.state)
     outputs = np.concatenate([first.outputs, second.outputs])
-    np.testing.assert_allclose(outputs, whole.outputs, atol=1e-5)
-    link = whole.internals.memory.link[-1]
+    np.testing.assert_allclose(outputs, run.outputs, atol=1e-5)
+    link = run.internals.memory.link[-1]
     np.testing.assert_allclose(second.state.memory.link, link, atol=1e-5)
 
 

@@ -120,7 +120,7 @@ def test_agrees_at_random_sizes(**case):
 @random_cases(100)
 def test_agrees_at_many_random_sizes(**case):
     check_random_case(**case)
-    jax.clear_caches()  # every size is a program of its own, and a process may map only so many
+    jax.clear_caches()  # every size is another program, and a process can map only a limited number
 
 
 @compiled

@@ -94,12 +94,12 @@ def test_without_keep_memory_does_not_grow_with_time():
 @compiled
 def test_not_a_number_is_passed_on_but_not_to_other_samples():
     dnc, inputs = small_dnc("stateful-baseline", ODD), np.array(random_inputs(6, 3))
-    whole = fused.FusedUnroll().forward(dnc, inputs).outputs
+    expected = fused.FusedUnroll().forward(dnc, inputs).outputs
     inputs[2, 1] = np.nan
     kernel = fused.FusedUnroll()
     run = kernel.forward(dnc, inputs, keep=True)
     assert np.all(np.isnan(run.outputs[2:, 1]))
-    assert np.array_equal(run.outputs[:, [0, 2]], whole[:, [0, 2]])
+    assert np.array_equal(run.outputs[:, [0, 2]], expected[:, [0, 2]])
     gradients = kernel.backward(run, *cotangents(dnc, inputs))
     assert np.all(np.isnan(gradients.controller.weight[:, 0]))
 
@@ -136,7 +136,7 @@ def test_backward_needs_its_own_kept_forward():
     stranger = fused.FusedUnroll()
     stranger.forward(dnc, inputs, keep=True)
     run = kernel.forward(dnc, inputs, keep=True)
-    with pytest.raises(SettingError, match="needs a forward of the same FusedUnroll"):
+    with pytest.raises(SettingError, match="needs a forward of this FusedUnroll"):
         stranger.backward(run, d_outputs, d_cells)
 
 

@@ -68,7 +68,7 @@ def overridden(base=Copy, **members):
         (overridden(num_numerals=1), "num_numerals of the task copy must be an integer"),
         (changed(shorten), "at length 1: mask must be bool of shape (4, 5), not bool of shape"),
         (changed(with_infinity), "targets must be finite"),
-        (changed(with_noise), "inputs must be the same for the same key"),
+        (changed(with_noise), "inputs must be determined by the key"),
         (changed(without_mask), "the mask must select a step of every sample"),
         (changed(with_late_mask, Search), "no step after the last one of a sample"),
         (overridden(format_problem=lambda self, _: "0"), "must be the problem, (2,)"),

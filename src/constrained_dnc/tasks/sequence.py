@@ -1,4 +1,4 @@
-"""What sort, copy, differentiation, shift and add share: L symbols in, L symbols out."""
+"""The base of sort, copy, differentiation, shift and add: L symbols in, L symbols out."""
 
 from __future__ import annotations
 
@@ -63,8 +63,9 @@ class AbstractSequenceTask(AbstractProblemTask):
         *data, control = self.input_channels
         *answers, signal = self.output_channels
         length = symbols.shape[1]
-        inputs = label_columns(data, symbols[0].T.tolist(), 0)
-        targets = label_columns(answers, self.results(symbols)[0].T.tolist(), length + 1)
+        inputs = label_columns(data, symbols[0].T.astype(float).tolist(), 0)
+        results = self.results(symbols)[0].T.astype(float).tolist()
+        targets = label_columns(answers, results, length + 1)
         last = self.num_steps(length) - 1
         return inputs | {control: {length: "1"}}, targets | {signal: {last: "1"}}
 

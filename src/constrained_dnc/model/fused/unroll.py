@@ -31,7 +31,7 @@ except ImportError as error:
 
 
 def missing_reason() -> str | None:
-    """Why the compiled kernel cannot be used here, in one sentence; None when it can."""
+    """Why the compiled kernel cannot be used here; None if it can."""
     return _why_missing
 
 
@@ -41,7 +41,7 @@ def simd_levels() -> list[str]:
 
 
 class Forward(NamedTuple):
-    """What a forward returns: weights only if requested, slots only of a growing memory."""
+    """The result of a forward; weights only if requested, slots only for a growing memory."""
 
     outputs: Float[np.ndarray, "time batch outputs"]
     cell_states: Float[np.ndarray, "time batch cell"]
@@ -56,7 +56,7 @@ class Forward(NamedTuple):
 class FusedUnroll:
     """Runs DNCs of any size in a workspace that is kept between calls; one per thread.
 
-    `threads` share the batch. For a fixed number of them every result is the same bit for bit.
+    `threads` share the batch. For a fixed number of them all results repeat bit for bit.
     """
 
     def __init__(self, threads: int = 1, simd: str | None = None):
@@ -114,12 +114,11 @@ class FusedUnroll:
     ) -> DNC:
         """The gradient of every parameter, as a DNC of NumPy arrays; once for a kept `run`.
 
-        Refused when this kernel has run forward since, in whatever thread, or another one has run
-        it.
+        Refused if another kernel ran it, or if this kernel has run forward since, in any thread.
         """
         refuse_traced(output_cotangents, cell_cotangents)
         if run.kernel is not self._kernel:
-            raise SettingError("backward needs a forward of the same FusedUnroll")
+            raise SettingError("backward needs a forward of this FusedUnroll")
         with _refusals():
             gradients = self._kernel.backward(
                 run.call_id,
@@ -141,13 +140,13 @@ def _refusals() -> Iterator[None]:
 
 
 def refuse_traced(*trees: Any) -> None:
-    """The kernel needs numbers; inside jit, grad and vmap there are none yet."""
+    """Refuse tracers: inside jit, grad and vmap there are no numbers for the kernel yet."""
     if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(trees)):
         raise SettingError("fused cannot be used inside jit, grad and vmap; pure can")
 
 
 def unsupported_reason(dnc: DNC) -> str | None:
-    """What the kernel cannot compute of this model, in one sentence; None when it can all."""
+    """Why the kernel cannot compute this model; None if it can."""
     controller, memory = dnc.controller, dnc.memory
     if type(controller) not in (Lstm, FeedForward):
         return f"{type(controller).__name__} is a user-defined controller"
