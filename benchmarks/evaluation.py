@@ -3,8 +3,8 @@
 python benchmarks/evaluation.py           a short length for each memory size
 python benchmarks/evaluation.py 500 1000  one memory size and length, with both backends
 
-Batch of 64, the paper's model, copy. Every measurement has a process of its own, so that its peak
-memory is its own too; up to a length of 100 the backend `pure` is timed after its compilation.
+Batch of 64, the paper's model, copy. Every measurement runs in a new process, so that the peak
+memory is its own; up to a length of 100 the backend `pure` is timed after its compilation.
 
 Last numbers (two cores, AVX2, other work on them; thousands of samples x steps per second, MB):
 
@@ -30,7 +30,7 @@ SHORT = ((50, 50), (500, 20))
 
 
 def measure(backend: str, memory_size: int, length: int) -> str:
-    """One line: the speed of the forward pass and the memory of the whole process."""
+    """One line: the speed of the forward pass and the memory of the process."""
     task, approach = get_task("copy"), get_approach("compr+reg")
     model = build_dnc(approach, task, ModelConfig(memory_size), key=jax.random.key(0))
     computing = choose_backend(backend, model, task.loss)
@@ -49,11 +49,11 @@ def measure(backend: str, memory_size: int, length: int) -> str:
 
 
 if __name__ == "__main__":
-    asked = sys.argv[1:]
-    if len(asked) == 3:
-        print(measure(asked[0], int(asked[1]), int(asked[2])))
+    args = sys.argv[1:]
+    if len(args) == 3:
+        print(measure(args[0], int(args[1]), int(args[2])))
         sys.exit()
-    cases = [(int(asked[0]), int(asked[1]))] if asked else SHORT
+    cases = [(int(args[0]), int(args[1]))] if args else SHORT
     for memory_size, length in cases:
         for backend in ("fused", "pure"):
             arguments = [backend, str(memory_size), str(length)]

@@ -38,12 +38,12 @@ done(times);
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         model = open_model(sys.argv[1] if len(sys.argv) > 1 else hardly_trained(Path(folder)))
-        found = answer(model, 30, None)
+        short = answer(model, 30, None)
         large = answer(model, 100, 500)
         page = Path(folder, "page.html")
         for what, shown in {
-            "L = 30": [found],
-            "L = 30, two models": [found, found],
+            "L = 30": [short],
+            "L = 30, two models": [short, short],
             "L = 100, 500 slots": [large],
         }.items():
             page.write_text(one_file(shown), encoding="utf-8")
@@ -64,19 +64,19 @@ def answer(model: Model, length: int, slots: int | None) -> Trace:
     for seed in range(REPEATS + 1):
         text = model.task.format_problem(model.task.sample(seed, 1, length).problems[0])
         before, used = time.perf_counter(), time.process_time()
-        found = trace(model, text, slots)
-        sent = views.dumps(views.view(found))
+        traced = trace(model, text, slots)
+        sent = views.dumps(views.view(traced))
         seconds.append(time.perf_counter() - before)
         processor.append(time.process_time() - used)
     print(
-        f"answer, L = {length}, {found.slots} slots: {told(seconds[1:])}, processor time "
-        f"{told(processor[1:])}; first {1000 * seconds[0]:.0f} ms; {len(sent) / 1e6:.1f} MB",
+        f"answer, L = {length}, {traced.slots} slots: {in_words(seconds[1:])}, processor time "
+        f"{in_words(processor[1:])}; first {1000 * seconds[0]:.0f} ms; {len(sent) / 1e6:.1f} MB",
         flush=True,
     )
-    return found
+    return traced
 
 
-def told(seconds: Sequence[float]) -> str:
+def in_words(seconds: Sequence[float]) -> str:
     least, median = 1000 * min(seconds), 1000 * statistics.median(seconds)
     return f"least {least:.1f} ms, median {median:.1f} ms"
 
@@ -98,7 +98,9 @@ def scrub(page: Path, what: str) -> None:
     times = driver.execute_async_script(SCRUB)
     driver.quit()
     seconds = [each / 1000 for each in times]
-    print(f"one step of the cursor, {what}: {told(seconds)}, most {max(times):.1f} ms", flush=True)
+    print(
+        f"one step of the cursor, {what}: {in_words(seconds)}, most {max(times):.1f} ms", flush=True
+    )
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ from constrained_dnc.model.controllers import Lstm
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.model.fused import FusedUnroll
 from constrained_dnc.model.memory import DNCMemory, interface_parts
-from constrained_dnc.shapes import Array, Float
+from constrained_dnc.shapes import Array
 
 ACCEPTED = {
     "float32": {"value": 1e-5, "gradient": 1e-4},
@@ -166,16 +166,17 @@ def compare_both(vectors: Vectors, backend: str = "pure") -> list[Comparison]:
     return comparisons
 
 
+@eqx.filter_jit
+@eqx.filter_value_and_grad(has_aux=True)
+def _evaluate(model: DNC, inputs: Array, target: Array) -> tuple[Array, tuple[Array, Array]]:
+    unrolled = model.unroll(inputs)
+    loss = jnp.mean((unrolled.outputs - target) ** 2)
+    return loss, (unrolled.outputs, unrolled.cell_states)
+
+
 def _pure(model: DNC, vectors: Vectors) -> tuple[Array, Array, Array, DNC]:
     inputs, target = jnp.asarray(vectors["inputs"]), jnp.asarray(vectors["target"])
-
-    @eqx.filter_value_and_grad(has_aux=True)
-    def evaluate(model: DNC) -> tuple[Float[Array, ""], tuple[Array, Array]]:
-        unrolled = model.unroll(inputs)
-        loss = jnp.mean((unrolled.outputs - target) ** 2)
-        return loss, (unrolled.outputs, unrolled.cell_states)
-
-    (loss, (outputs, cell_states)), gradients = eqx.filter_jit(evaluate)(model)
+    (loss, (outputs, cell_states)), gradients = _evaluate(model, inputs, target)
     return loss, outputs, cell_states, gradients
 
 

@@ -67,7 +67,7 @@ def measure_against(
     packages: Sequence[str] = ("dnc", "torch"),
     repeats: int = 15,
 ) -> dict[str, Any]:
-    """A training iteration of ours and of a peer at the same sizes, and their ratios."""
+    """A training iteration of ours and of a peer at equal sizes, and their ratios."""
     load, cores = Load(), os.sched_getaffinity(0)
     with on_cores({min(cores)}):
         backend = fastest_backend(load, 1)

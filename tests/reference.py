@@ -1,4 +1,4 @@
-"""The whole model and the regulariser in plain NumPy loops, written from the equations.
+"""The model and the regulariser in plain NumPy loops, written from the equations.
 
 Slow, float64, one sample at a time; what the fast code is compared with.
 """

@@ -49,8 +49,6 @@ def test_look_up_over_used_slots_is_a_part_like_the_others(name):
     [
         (lambda: get_approach("comp"), "approach must be one of compr, compr"),
         (lambda: Approach("a b"), "approach.name must be a word"),
-        (lambda: Approach("x" * 300), "approach.name is 'xxx.* at most 80 bytes long"),
-        (lambda: Approach("\x1b[31m"), r"approach.name must be a word"),
         (
             lambda: Approach("x", "gru"),
             "approach.controller must be one of feed-forward",
@@ -61,9 +59,14 @@ def test_look_up_over_used_slots_is_a_part_like_the_others(name):
             lambda: Approach("x", lookup="used slots"),
             "approach.lookup must be one of every-slot, used-slots",
         ),
-        (lambda: parse_part("regularisation,task_weight=1.5"), "regularisation.task_weight is 1.5"),
-        (lambda: parse_part("regularisation,num_pairs=0"), "regularisation.num_pairs is 0"),
-        (lambda: parse_part("rounding,levels=2.5"), "rounding.levels is 2.5"),
+        (
+            lambda: parse_part("regularisation,task_weight=1.5"),
+            "task_weight must be a number from 0 to 1, not 1.5",
+        ),
+        (
+            lambda: parse_part("rounding,levels=2.5"),
+            "levels must be an integer of at least 2, not 2.5",
+        ),
         (
             lambda: parse_part("noise,sigm=1"),
             r"no setting 'sigm' \(did you mean sigma\?\); av",
@@ -96,4 +99,4 @@ def test_defaults_need_not_be_given():
 
 def test_errors_travel_between_processes():
     error = pickle.loads(pickle.dumps(SettingError("seed", -1, "at least 0")))
-    assert str(error) == "seed must be at least 0"
+    assert str(error) == "seed must be at least 0, not -1"

@@ -1,4 +1,4 @@
-"""What the documents say about the paper's gaps is what the code does."""
+"""The code does what the documents say where the paper is silent."""
 
 import re
 from pathlib import Path
@@ -30,7 +30,7 @@ def rows(name: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("row", "told"),
+    ("row", "text"),
     [
         ("slot width", f"W = {MODEL.word_size}"),
         ("read heads", f"R = {MODEL.num_reads}"),
@@ -44,13 +44,13 @@ def rows(name: str) -> dict[str, str]:
         ("mode histograms", f"{BINS} bins, all steps of {EVALUATION.batch_size} sequences"),
     ],
 )
-def test_settings_are_those_of_the_code(row: str, told: str) -> None:
-    assert told in rows("fidelity.md")[row]
+def test_settings_are_those_of_the_code(row: str, text: str) -> None:
+    assert text in rows("fidelity.md")[row]
 
 
 def test_the_extension_grid_is_the_one_described_and_has_the_printed_lengths() -> None:
-    told = rows("fidelity.md")["lengths with extended memory"].split(" | ")[2]
-    first, *spans = re.findall(r"\d+(?: to \d+ by \d+)?|to \d+ by \d+", told)
+    text = rows("fidelity.md")["lengths with extended memory"].split(" | ")[2]
+    first, *spans = re.findall(r"\d+(?: to \d+ by \d+)?|to \d+ by \d+", text)
     lengths, start = [int(first)], 0
     for span in spans:
         begin, end, step = re.findall(r"\d+", f"{start} {span}")[-3:]
@@ -78,8 +78,8 @@ def test_trials_are_paired() -> None:
 
 
 def test_allocation_without_a_free_slot_fades() -> None:
-    told = (DOCS / "equations.md").read_text(encoding="utf-8")
-    assert "(0.1, 0.09, 0.081, ...)" in told
+    text = (DOCS / "equations.md").read_text(encoding="utf-8")
+    assert "(0.1, 0.09, 0.081, ...)" in text
     np.testing.assert_allclose(allocation_weights(jnp.full(3, 0.9)), [0.1, 0.09, 0.081], rtol=1e-4)
     assert float(allocation_weights(jnp.ones(7)).sum()) == 0
     usage = jnp.array([0.3, 0.8, 0.5, 0.99])
@@ -89,17 +89,17 @@ def test_allocation_without_a_free_slot_fades() -> None:
 
 def test_the_contradictions_are_in_the_papers_numbers() -> None:
     p, longest = published.pairwise_p(extended=False), published.max_lengths(extended=False)
-    told = "\n".join(rows("fidelity.md").values())
+    text = "\n".join(rows("fidelity.md").values())
     for task, pair in (
         ("copy", ("stateful-baseline", "stateless-baseline")),
         ("sort", ("stateful-baseline", "stateless-baseline")),
         ("logic", ("stateful-baseline", "compr")),
         ("search", ("stateful-baseline", "reg")),
     ):
-        assert f"{p[task, *pair]:.3f}" in told
+        assert f"{p[task, *pair]:.3f}" in text
     for task in ("copy", "sort"):
         longer = longest[task, "compr+reg"] / longest[task, "stateful-baseline"] - 1
-        assert f"{100 * longer:.0f} %" in told
+        assert f"{100 * longer:.0f} %" in text
 
 
 def test_a_third_of_the_queries_of_five_numerals_are_absent() -> None:
@@ -109,6 +109,6 @@ def test_a_third_of_the_queries_of_five_numerals_are_absent() -> None:
 
 
 def test_symbols_of_the_equations_have_rows() -> None:
-    found = rows("equations.md")
-    assert {"i, f, o", "c", "h", "c~", "u'", "total loss", "K", "L_state"} <= found.keys()
-    assert f"{DIMENSIONS} principal components" in found["K"]
+    symbols = rows("equations.md")
+    assert {"i, f, o", "c", "h", "c~", "u'", "total loss", "K", "L_state"} <= symbols.keys()
+    assert f"{DIMENSIONS} principal components" in symbols["K"]

@@ -23,7 +23,7 @@ CONTROLLERS = ("lstm", "peephole", "feed-forward")
 LOOKUPS = ("every-slot", "used-slots")
 
 Value: TypeAlias = bool | int | float | str
-"""Of a setting."""
+"""The value of a setting."""
 
 _fraction = partial(require_number, minimum=0.0, maximum=1.0)
 _number = partial(require_number, minimum=0.0, maximum=LARGEST)
@@ -36,7 +36,7 @@ _DEFAULTS: dict[str, dict[str, tuple[Value, Callable[[str, object], None]]]] = {
     "noise": {"sigma": (0.1, _number)},
     "rounding": {"levels": (3, partial(require_integer, minimum=2))},
 }
-"""The settings of the built-in constraints: what each is by default, and its check."""
+"""The settings of the built-in constraints: the default of each, and its check."""
 CONSTRAINTS = tuple(_DEFAULTS)
 
 
@@ -51,7 +51,7 @@ class Part:
     kind: str
     """compression, regularisation, noise, rounding, or package.module:Class or file.py:Class."""
     settings: tuple[tuple[str, Value], ...] = ()
-    """Names and values; the defaults of a built-in part need not be given."""
+    """Names and values; a built-in part has a default for each."""
 
     def __post_init__(self) -> None:
         settings = dict(self.settings)
@@ -73,7 +73,7 @@ class Part:
 
 
 def parse_part(text: str) -> Part:
-    """The part that a text such as `regularisation,task_weight=0.9,num_pairs=5` stands for."""
+    """A part from text such as `regularisation,task_weight=0.9,num_pairs=5`."""
     kind, *pairs = text.split(",")
     settings = []
     for pair in pairs:
@@ -95,7 +95,7 @@ def _parse_value(text: str) -> Value:
 
 
 def check_settings(kind: str, settings: Mapping[str, object]) -> None:
-    """Refuse unknown settings of a built-in constraint, and values that cannot be."""
+    """Refuse unknown settings of a built-in constraint and values out of range."""
     known = _DEFAULTS[kind]
     for name, value in settings.items():
         if name not in known:
@@ -119,7 +119,7 @@ class Approach:
     controller: str = "lstm"
     """lstm, peephole, feed-forward, or package.module:Class or file.py:Class."""
     constraints: tuple[Part, ...] = ()
-    """What is done to the cell state, in this order: compression, regularisation, noise, rounding,
+    """Constraints on the cell state, in order: compression, regularisation, noise, rounding,
     or package.module:Class or file.py:Class, each with settings: regularisation,task_weight=0.9."""
     lookup: str = "every-slot"
     """every-slot: look-up by content sees every slot, as in the paper; used-slots: a slot counts as

@@ -1,11 +1,11 @@
-"""Choices that several layers use, each spelt out here and nowhere else."""
+"""Choices that several layers share."""
 
 from __future__ import annotations
 
 from typing import Literal, TypeAlias, get_args
 
 BackendChoice: TypeAlias = Literal["auto", "fused", "pure"]
-"""What computes: C++ where possible, C++, or JAX."""
+"""The backend: C++ where possible, C++, or JAX."""
 BACKEND_CHOICES: tuple[str, ...] = get_args(BackendChoice)
 
 Loss: TypeAlias = Literal["squared error", "cross-entropy"]
@@ -13,8 +13,8 @@ Loss: TypeAlias = Literal["squared error", "cross-entropy"]
 LOSSES: tuple[str, ...] = get_args(Loss)
 
 SelectionRule: TypeAlias = Literal["unseen", "seen", "score"]
-"""How parameters are selected: by the loss at the unseen length, as in the paper, by that at seen
-lengths, or by the score at the unseen length."""
+"""How parameters are selected: by the loss at the unseen length, as in the paper, by the loss at
+training lengths, or by the score at the unseen length."""
 RULES: tuple[SelectionRule, ...] = get_args(SelectionRule)
 PAPER_RULE: SelectionRule = "unseen"
 

@@ -29,13 +29,13 @@ def load_class(setting: str, path: str, base: type) -> type[Any]:
 
 
 def load_names(setting: str, value: str, place: str) -> dict[str, Any]:
-    """All that a file or a module defines."""
+    """The names that a file or a module defines, with their values."""
     with _LOADING:  # one thread at a time, so that none sees a half-executed module
         return vars(_load(setting, value, place))
 
 
 def is_import_path(name: str) -> bool:
-    """Whether `load_class` could read this at all."""
+    """Whether this has the form of an import path, `package.module:Class` or `file.py:Class`."""
     place = name.rpartition(":")[0]
     return place.endswith(".py") or all(part.isidentifier() for part in place.split("."))
 
@@ -46,12 +46,12 @@ def check_class(setting: str, value: str, candidate: object, base: type) -> type
         raise SettingError(setting, value, f"the name of a class that extends {base.__name__}")
     missing = sorted(getattr(candidate, "__abstractmethods__", ()))
     if missing:
-        raise SettingError(setting, value, f"a class that also defines {', '.join(missing)}")
+        raise SettingError(f"{setting} {value} must also define {', '.join(missing)}")
     return candidate
 
 
 def absolute(name: str) -> str:
-    """An import path that is valid in any folder: that of a file is made absolute."""
+    """An import path that is valid in any folder: the path of a file is made absolute."""
     place, _, class_name = name.rpartition(":")
     return f"{_resolved(place)}:{class_name}" if place.endswith(".py") else name
 
@@ -77,7 +77,7 @@ def fingerprints(setting: str, names: Iterable[str]) -> dict[str, str]:
 
 @contextmanager
 def override_sources(texts: Mapping[str, bytes]) -> Iterator[None]:
-    """Use these texts of files while inside, whether this machine has the files or not."""
+    """Load these files from the texts, whether this machine has the files or not."""
     before = dict(_OVERRIDDEN)
     _OVERRIDDEN.update({Path(path): text for path, text in texts.items()})
     try:
@@ -91,10 +91,9 @@ def _text(setting: str, value: str, place: str) -> bytes:
     path = _resolved(place)
     try:
         return _OVERRIDDEN[path] if path in _OVERRIDDEN else path.read_bytes()
-    except FileNotFoundError as error:
-        raise SettingError(setting, value, f"a file that exists, unlike {place}") from error
     except OSError as error:
-        raise SettingError(setting, value, f"a readable file ({error.strerror})") from error
+        why = f"{place}: {error.strerror}"
+        raise SettingError(f"{setting} {value} cannot be loaded ({why})") from error
 
 
 def _resolved(place: str) -> Path:
@@ -102,7 +101,7 @@ def _resolved(place: str) -> Path:
 
 
 def _load(setting: str, value: str, place: str) -> ModuleType:
-    """Import a file or a module, or say in one sentence and with the line why that fails."""
+    """Import a file or a module; an error says in one sentence, with the line, why that fails."""
     is_file = place.endswith(".py")
     try:
         if not is_file:
@@ -113,18 +112,19 @@ def _load(setting: str, value: str, place: str) -> ModuleType:
     except BaseException as error:
         missing = isinstance(error, ModuleNotFoundError) and not is_file and error.name
         if missing and f"{place}.".startswith(f"{missing}."):
-            raise SettingError(setting, value, f"an installed module, unlike {place}") from None
+            why = f"there is no module {place}"
+            raise SettingError(f"{setting} {value} cannot be loaded ({why})") from None
         if isinstance(error, SyntaxError):
             file, line, says = error.filename, error.lineno, error.msg
         else:
             last = traceback.extract_tb(error.__traceback__)[-1]
             file, line, says = last.filename, last.lineno, first_line(error)
         why = f"{file or place}, line {line or 1}: {type(error).__name__}: {says}"
-        raise SettingError(setting, value, f"code that can be imported ({why})") from error
+        raise SettingError(f"{setting} {value} cannot be imported ({why})") from error
 
 
 def _execute(path: Path, text: bytes) -> ModuleType:
-    """The module of a file; every text of it is executed once per process."""
+    """The module of a file; each version of the file is executed once per process."""
     digest = hashlib.sha256(bytes(path) + b"\0" + text).hexdigest()[:12]
     name = f"user_file_{path.stem}_{digest}"
     if name not in sys.modules:

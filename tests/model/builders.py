@@ -53,7 +53,7 @@ def named_parameters(model: DNC) -> dict[str, np.ndarray]:
 
 
 def unroll_with_frozen_usage(model, inputs, write_weights):
-    """The same steps, but the usage sees the given write weights."""
+    """Outputs and cell states where the usage sees fixed write weights."""
     before = jnp.concatenate([jnp.zeros_like(write_weights[:1]), write_weights[:-1]])
     state = jax.vmap(lambda _: model.initial_state())(jnp.arange(inputs.shape[1]))
 

@@ -96,12 +96,12 @@ def assert_agrees(dnc: DNC, inputs, memory_size: int, threads: int = 1, simd: st
         in_float64(dnc, inputs, memory_size),
     )
     limits = (1e-5, 1e-4)
-    found = [errors(a, b) for a, b in zip(ours, exact, strict=True)]
-    if all(np.all(error <= limit) for error, limit in zip(found, limits, strict=True)):
+    off = [errors(a, b) for a, b in zip(ours, exact, strict=True)]
+    if all(np.all(error <= limit) for error, limit in zip(off, limits, strict=True)):
         return
     values, gradients = pure(dnc, inputs, memory_size, *cotangents(dnc, inputs))
     float32 = values, by_part(gradients)
-    for error, limit, other, theirs in zip(found, limits, float32, exact, strict=True):
+    for error, limit, other, theirs in zip(off, limits, float32, exact, strict=True):
         scales = np.array([np.max(np.abs(array), initial=0.0) for array in theirs])
         rounding = np.finfo(np.float32).eps * scales.max() / np.where(scales == 0, 1, scales)
         assert np.all(error <= np.maximum(limit, 3 * errors(other, theirs)) + rounding)

@@ -83,10 +83,9 @@ def test_example_of_the_paper() -> None:
     assert Logic().parse("((¬(⊤ ∧ ⊥) → ⊤) ∨ ⊥) ↔ ⊤") == "((¬(T∧F)→T)∨F)↔T"
 
 
-@pytest.mark.parametrize("first", range(1, 101, 20))
-def test_formulas_of_every_length(first: int) -> None:
+def test_formulas_of_many_lengths() -> None:
     task = Logic()
-    for length in range(first, first + 20):
+    for length in (*range(1, 30), 50, 100):
         batch = task.sample(length, 24, length)
         for formula, target in zip(batch.problems, batch.targets[-1, :, 0], strict=True):
             assert len(formula) == length
@@ -121,7 +120,7 @@ def test_operators_leaves_and_splits_are_uniform() -> None:
     operators: dict[tuple[bool, int], Counter[str]] = defaultdict(Counter)
     splits: dict[tuple[bool, int], Counter[int]] = defaultdict(Counter)
     for length in (5, 8, 17):
-        for formula in Logic().sample(length, 4000, length).problems:
+        for formula in Logic().sample(length, 2000, length).problems:
             for node in parse_formula(formula).walk():
                 kind = (node.nested, node.size)
                 operators[kind][node.token] += 1
@@ -169,9 +168,9 @@ def truth_shares(longest: int) -> list[float]:
 def test_truth_share() -> None:
     exact = truth_shares(100)
     assert all(0.5 <= share <= 0.6 for share in exact[5:])
-    for length in (1, 2, 3, 5, 6, 9, 15, 30, 100):
-        targets = Logic().sample(length, 4000, length).targets[-1]
-        assert targets.mean() == pytest.approx(exact[length], abs=4 * 0.5 / np.sqrt(4000))
+    for length in (1, 2, 3, 5, 9, 30):
+        targets = Logic().sample(length, 2000, length).targets[-1]
+        assert targets.mean() == pytest.approx(exact[length], abs=4 * 0.5 / np.sqrt(2000))
 
 
 def test_score_is_by_probability() -> None:
@@ -216,20 +215,20 @@ def test_spellings(text: str, formula: str) -> None:
         ("T)", "∨, ∧, → or ↔ at token 2, not )"),
         ("(T & F", ") at the end"),
         ("(T & F | T)", ") at token 5, not ∨"),
-        ("T & F | T", "the end, or parentheses around a nested formula, at token 4, not ∨"),
+        ("T & F | T", "the end (nested formulas need parentheses) at token 4, not ∨"),
     ],
 )
 def test_wrong_formulas(text: str, accepted: str) -> None:
     with pytest.raises(SettingError) as caught:
         Logic().parse(text)
-    assert str(caught.value) == f"problem must be {accepted}"
+    assert str(caught.value) == f"problem {text!r} is not a formula: expected {accepted}"
 
 
 @pytest.mark.parametrize(("text", "word"), [("T xor F", "xor"), ("T+F", "+"), ("TF", "TF")])
 def test_unknown_words(text: str, word: str) -> None:
-    with pytest.raises(SettingError, match="must be T F ¬ ∨ ∧ → ↔") as caught:
+    with pytest.raises(SettingError, match="must be made of T F ¬ ∨ ∧ → ↔") as caught:
         Logic().parse(text)
-    assert str(caught.value).endswith(f", not {word!r}")
+    assert str(caught.value).endswith(f"; {word!r} is none of them")
 
 
 Valued = tuple[str, bool]  # a formula and its value, grown side by side

@@ -59,11 +59,11 @@ def test_results_by_brute_force(name: str, length: int) -> None:
     batch = task.sample(length, 25, length)
     scaled = {-1.0: 0, -0.5: 1, 0.0: 2, 0.5: 3, 1.0: 4}
     for sample, problem in enumerate(batch.problems):
-        asked = tuple(scaled[float(value)] for value in batch.inputs[:length, sample, 0])
+        numerals = tuple(scaled[float(value)] for value in batch.inputs[:length, sample, 0])
         wanted = batch.targets[length + 1 : 2 * length + 1, sample, 0]
         result = tuple(scaled[float(value)] for value in wanted)
-        assert asked == problem
-        assert result == plain_rule(name, asked) == task.solve(problem)
+        assert numerals == problem
+        assert result == plain_rule(name, numerals) == task.solve(problem)
 
 
 @EVERY_TASK
@@ -109,7 +109,8 @@ def test_text() -> None:
         with pytest.raises(SettingError) as caught:
             task.parse(text)
         assert str(caught.value) == (
-            "problem must be numerals from 0 to 4, separated by spaces, such as '3 1 4 1 0'"
+            "problem must be numerals from 0 to 4, separated by spaces, such as '3 1 4 1 0', "
+            f"not {text!r}"
         )
 
 

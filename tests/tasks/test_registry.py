@@ -65,18 +65,12 @@ def test_names() -> None:
         assert get_task(name).name == name
 
 
-def test_task_in_a_file(user_file: Path) -> None:
+def test_task_in_a_file(user_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(user_file.parent)
+    assert get_task("my_tasks.py:Next").name == "next"
     task = get_task(f"{user_file}:Next")
     assert isinstance(task, AbstractNumeralTask)
     assert task.solve((0, 3, 4)) == (1, 4, 0)
-    batch = task.sample(1, 4, 6)
-    assert task.score(batch, batch.targets).score.tolist() == [1] * 4
-
-
-def test_task_in_a_file_by_relative_path(user_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(user_file.parent)
-    assert get_task("my_tasks.py:Next").name == "next"
-    assert get_task("./my_tasks.py:Next").name == "next"
 
 
 def test_task_in_a_module(user_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,14 +94,14 @@ def test_task_of_an_installed_package(user_file: Path, monkeypatch: pytest.Monke
     monkeypatch.delitem(sys.modules, "my_tasks")
 
 
-@pytest.mark.parametrize("name", ["srot", "", "Sort", ":Sort", "./my_tasks:Next", ".x:Y", "a b:C"])
+@pytest.mark.parametrize("name", ["srot", "", "./my_tasks:Next"])
 def test_unknown_names(name: str) -> None:
     with pytest.raises(SettingError) as caught:
         get_task(name)
-    hint = " (did you mean sort?)" if name in ("srot", "Sort", ":Sort") else ""
+    hint = " (did you mean sort?)" if name == "srot" else ""
     assert str(caught.value) == (
         f"task must be one of {', '.join(sorted(task_names()))}{hint}, "
-        "or package.module:Class, or path/to/file.py:Class"
+        f"or package.module:Class, or path/to/file.py:Class, not {name!r}"
     )
 
 
@@ -121,36 +115,27 @@ def test_a_task_is_found_at_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("class_name", "accepted"),
+    ("class_name", "sentence"),
     [
-        ("Missing", "the name of a class that extends AbstractTask"),
-        ("NoTask", "the name of a class that extends AbstractTask"),
-        ("np", "the name of a class that extends AbstractTask"),
-        ("Unfinished", "a class that also defines rule"),
-        ("Silent", "a class that also defines summary"),
+        ("Missing", "must be the name of a class that extends AbstractTask"),
+        ("NoTask", "must be the name of a class that extends AbstractTask"),
+        ("Unfinished", "must also define rule"),
+        ("Silent", "must also define summary"),
     ],
 )
-def test_classes_that_are_no_tasks(user_file: Path, class_name: str, accepted: str) -> None:
-    name = f"{user_file}:{class_name}"
-    with pytest.raises(SettingError) as caught:
-        get_task(name)
-    assert str(caught.value) == f"task must be {accepted}"
+def test_classes_that_are_no_tasks(user_file: Path, class_name: str, sentence: str) -> None:
+    with pytest.raises(SettingError, match=f"^task .*{sentence}"):
+        get_task(f"{user_file}:{class_name}")
 
 
 @pytest.mark.parametrize(
-    "name", ["", "a b", "../up", "x" * 300, "ä" * 41, '"onerror=', "\x1b[2J", "a\nb", ".", "*", 3]
+    "name", ["", "a b", "../up", "x" * 300, "ä" * 41, '"onerror=', "a\nb", "."]
 )
 def test_a_name_must_fit_into_files_and_pages(tmp_path: Path, name: object) -> None:
     text = USER_TASK.replace('name = "next"', f"name = {name!r}")
     (tmp_path / "odd.py").write_text(text)
     with pytest.raises(SettingError, match=r"name of the task .*must be a word of letters"):
         get_task(f"{tmp_path}/odd.py:Next")
-
-
-@pytest.mark.parametrize("name", ["größe", "x" * 80, "copy-2", "a+b_c.d"])
-def test_names_of_ones_own(tmp_path: Path, name: str) -> None:
-    (tmp_path / "even.py").write_text(USER_TASK.replace('name = "next"', f"name = {name!r}"))
-    assert get_task(f"{tmp_path}/even.py:Next").name == name
 
 
 def test_a_name_stands_for_one_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,23 +156,17 @@ def test_a_name_stands_for_one_task(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         monkeypatch.delitem(sys.modules, name)
 
 
-def test_files_and_modules_that_are_missing(tmp_path: Path) -> None:
-    loop = tmp_path / "loop.py"
-    loop.symlink_to(loop)
-    for path in (loop, "~nosuchuser/t.py", "a\0b.py"):
-        with pytest.raises(SettingError, match="must be "):
-            get_task(f"{path}:T")
-    with pytest.raises(SettingError, match=r"a file that exists, unlike nowhere\.py"):
+def test_files_and_modules_that_are_missing() -> None:
+    with pytest.raises(SettingError, match=r"nowhere\.py: No such file"):
         get_task("nowhere.py:Next")
     for place in ("nowhere", "nowhere.at_all", "constrained_dnc.nowhere"):
-        with pytest.raises(SettingError, match=f"an installed module, unlike {place}"):
+        with pytest.raises(SettingError, match=f"there is no module {place}"):
             get_task(f"{place}:Next")
 
 
 FAILING = {
     "import not_installed_anywhere\n": "line 1: ModuleNotFoundError: No module named",
     "\n\nclass T(:\n": "line 3: SyntaxError: invalid syntax",
-    "x = 1\0": "line 1: SyntaxError: .*null bytes",
     "import sys\nsys.exit()\n": "line 2: SystemExit",
     "def f():\n    return nowhere\n\n\nf()\n": "line 2: NameError: name 'nowhere'",
 }
@@ -200,6 +179,6 @@ def test_code_that_fails_is_named_with_its_line(
     (tmp_path / "failing.py").write_text(text)
     monkeypatch.syspath_prepend(str(tmp_path))
     for name in ("failing:Next", f"{tmp_path}/failing.py:Next"):
-        with pytest.raises(SettingError, match=f"that can be imported .*{sentence}"):
+        with pytest.raises(SettingError, match=f"cannot be imported .*{sentence}"):
             get_task(name)
     assert not any("failing" in module for module in sys.modules)

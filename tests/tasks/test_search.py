@@ -31,8 +31,8 @@ def test_example_of_the_paper() -> None:
 
 def test_batch_written_out() -> None:
     batch = Search().batch_of([SearchProblem((1, 4, 1), 1), SearchProblem((1, 4, 1), 3)])
-    asked = [[0.25, 0], [1, 0], [0.25, 0], [0, 1], [0.25, 0], [0, 1]]
-    np.testing.assert_array_equal(batch.inputs[:6, 0], asked)
+    inputs = [[0.25, 0], [1, 0], [0.25, 0], [0, 1], [0.25, 0], [0, 1]]
+    np.testing.assert_array_equal(batch.inputs[:6, 0], inputs)
     assert batch.inputs[4, 1].tolist() == [0.75, 0]
     assert not batch.inputs[6:].any()
     assert not batch.targets[:6].any()
@@ -154,5 +154,6 @@ def test_text() -> None:
         with pytest.raises(SettingError) as caught:
             task.parse(text)
         assert str(caught.value) == (
-            "problem must be numerals from 0 to 4, then ? and one of them, such as '2 1 2 4 ? 2'"
+            "problem must be numerals from 0 to 4, then ? and one of them, such as '2 1 2 4 ? 2', "
+            f"not {text!r}"
         )

@@ -41,12 +41,12 @@ def test_score_against_loops(task: AbstractTask, length: int) -> None:
         correct = []
         for step in range(length + 1, 2 * length + 1):
             for channel in range(task.output_size - 1):
-                given = float(outputs[step, sample, channel])
-                wanted = float(batch.targets[step, sample, channel])
+                output = float(outputs[step, sample, channel])
+                target = float(batch.targets[step, sample, channel])
                 if task.name == "add":
-                    correct.append((given > 0) == (wanted > 0))
+                    correct.append((output > 0) == (target > 0))
                 else:
-                    correct.append(round((given + 1) * 2) == round((wanted + 1) * 2))
+                    correct.append(round((output + 1) * 2) == round((target + 1) * 2))
         assert scores.score[sample] == pytest.approx(sum(correct) / len(correct), abs=1e-12)
         assert scores.sequence_accuracy[sample] == all(correct)
     assert 0.1 < scores.score.mean() < 0.95  # the comparison saw right and wrong entries

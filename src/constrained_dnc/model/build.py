@@ -20,7 +20,7 @@ from constrained_dnc.shapes import Array
 
 @runtime_checkable
 class HasSizes(Protocol):
-    """Anything that says how wide inputs and outputs are: a task, usually."""
+    """A task, or anything else with an input and an output size."""
 
     @property
     def input_size(self) -> int: ...
@@ -32,12 +32,9 @@ class HasSizes(Protocol):
 def build_dnc(
     approach: Approach, sizes: HasSizes, config: ModelConfig | None = None, *, key: Array
 ) -> DNC:
-    """A DNC for `approach` with fresh parameters, as wide as the task `sizes` needs it."""
+    """A DNC for `approach` with fresh parameters; `sizes` is usually the task."""
     if not isinstance(approach, Approach):
-        raise SettingError("approach", approach, "an Approach, as get_approach(name) returns it")
-    if isinstance(sizes, type) or not isinstance(sizes, HasSizes):
-        accepted = "a task, as get_task(name) returns it, or what has an input and an output_size"
-        raise SettingError("sizes", sizes, accepted)
+        raise SettingError("approach", approach, "an Approach, such as get_approach('compr+reg')")
     config = config or ModelConfig()
     controller_key, dnc_key = jax.random.split(key)
     chi_size = sizes.input_size + config.num_reads * config.word_size
@@ -65,8 +62,8 @@ def _build_controller(
     try:
         inspect.signature(kind).bind(chi_size, hidden_size, key=key)
     except TypeError as error:
-        accepted = f"a class made by Class(input_size, hidden_size, key=key) ({error})"
-        raise SettingError("approach.controller", name, accepted) from error
+        call = "Class(input_size, hidden_size, key=key)"
+        raise SettingError(f"controller {name} cannot be built by {call}: {error}") from error
     controller: AbstractController = kind(chi_size, hidden_size, key=key)
     return controller
 
@@ -79,7 +76,8 @@ def _build_constraint(part: Part) -> AbstractConstraint:
     try:
         inspect.signature(kind).bind(**settings)
     except TypeError as error:
-        accepted = f"a class made from its settings as keyword arguments ({error})"
-        raise SettingError("approach.constraints", str(part), accepted) from error
+        raise SettingError(
+            f"constraint {part} cannot be built from its settings: {error}"
+        ) from error
     constraint: AbstractConstraint = kind(**settings)
     return constraint

@@ -1,4 +1,4 @@
-"""Sizes and constants of a DNC, apart from the model: reading a config needs no JAX."""
+"""Sizes and constants of a DNC; separate from the model, so that reading a config needs no JAX."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from constrained_dnc.errors import (
 from constrained_dnc.published import SLOTS
 
 MemorySize: TypeAlias = int | Literal["growing"]
-"""Slots of the memory of a trained model, or a number that grows with its input."""
+"""The number of memory slots of a trained model, or `growing` for one that grows with its input."""
 GROWING: Literal["growing"] = "growing"
 MOST_SLOTS = 2**24
-"""What the kernel takes; the link has a number for every pair of slots."""
+"""The kernel's limit; the link has an entry for every pair of slots."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class ModelConfig:
 
 
 def require_memory_size(value: object, most: int = MOST_SLOTS) -> None:
-    """Refuse what is neither a number of slots nor the word."""
+    """Refuse what is neither a number of slots nor `growing`."""
     if isinstance(value, str) and value == GROWING:
         return
     try:
@@ -61,7 +61,7 @@ def require_memory_size(value: object, most: int = MOST_SLOTS) -> None:
 
 
 def read_memory_size(text: str, most: int = MOST_SLOTS) -> MemorySize:
-    """The memory size that a person has typed.
+    """A memory size from text.
 
     >>> read_memory_size("50"), read_memory_size("growing")
     (50, 'growing')

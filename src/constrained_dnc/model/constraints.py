@@ -53,11 +53,11 @@ class AbstractConstraint(eqx.Module):
     def loss(
         self, cell_states: Float[AnyArray, "time batch cell"], num_steps: Int[AnyArray, "batch"]
     ) -> Float[Array, "batch"] | None:
-        """A loss of each sample; only the first `num_steps` of its states are its own."""
+        """A loss for each sample; states after its first `num_steps` are padding."""
         return None
 
     def total(self, loss: Float[Array, ""], own: Float[Array, ""]) -> Float[Array, ""]:
-        """The loss so far and the mean of this constraint's own loss, combined."""
+        """Combines the loss so far with the mean of this constraint's own loss."""
         return loss + own
 
 
@@ -114,7 +114,7 @@ class Noise(AbstractConstraint):
 class Rounding(AbstractConstraint):
     """The carried state is clipped to [-1, 1] and rounded to one of `levels` values there.
 
-    The gradient passes as if nothing had been done (straight-through estimator).
+    The gradient is that of the identity (straight-through estimator).
     """
 
     levels: int = eqx.field(static=True)
@@ -148,8 +148,8 @@ def state_loss(
 ) -> Float[Array, "batch"]:
     """1 - mean cosine similarity of each sample's `num_pairs` most similar pairs of states.
 
-    Every pair of the sample's own `num_steps` states counts once; if there are fewer pairs, all of
-    them are used, and without any the loss is 0.
+    Every pair of the sample's first `num_steps` states counts once; if there are fewer pairs, all
+    of them are used, and without any the loss is 0.
     """
     return jax.vmap(partial(_state_loss, num_pairs=num_pairs), in_axes=(1, 0))(
         jnp.asarray(cell_states), jnp.asarray(num_steps)
@@ -166,6 +166,6 @@ def _state_loss(
     directions = cell_states * jax.lax.rsqrt(squared_norms + STATE_EPSILON)
     similarity = jnp.where(is_pair, directions @ directions.T, -jnp.inf)
     closest, _ = jax.lax.top_k(similarity.ravel(), min(num_pairs, time * time))
-    is_there = closest != -jnp.inf  # NaN stays in, to be seen
-    mean = jnp.sum(jnp.where(is_there, closest, 0)) / jnp.maximum(jnp.sum(is_there), 1)
+    exists = closest != -jnp.inf  # NaN counts, so that it shows
+    mean = jnp.sum(jnp.where(exists, closest, 0)) / jnp.maximum(jnp.sum(exists), 1)
     return jnp.where(jnp.any(is_pair), 1 - mean, 0)

@@ -1,4 +1,4 @@
-"""Controller networks: what turns the input and the last reads into the next request.
+"""Controller networks, which turn the input and the last reads into h.
 
 A user-defined controller is a subclass of `AbstractController`; see `docs/extending.md`.
 """
@@ -16,7 +16,7 @@ from constrained_dnc.errors import SettingError
 from constrained_dnc.shapes import Array, Float
 
 ControllerState = Any
-"""Whatever a controller carries from step to step: a tree of float arrays, possibly empty."""
+"""What a controller carries from step to step: a tree of float arrays, possibly empty."""
 
 lecun_normal = jax.nn.initializers.lecun_normal(in_axis=-1, out_axis=-2)
 glorot_uniform = jax.nn.initializers.glorot_uniform(in_axis=-1, out_axis=-2)
@@ -27,7 +27,7 @@ class ControllerStep(eqx.Module):
 
     hidden: Float[Array, "hidden"]  # h, seen by the interface and the output
     state: ControllerState  # for the next step, before constraints and clipping
-    squashed: Float[Array, "cell"] | None = None  # tanh of its cell state, if it was needed
+    squashed: Float[Array, "cell"] | None = None  # tanh of the cell state, if h needs it
 
 
 class AbstractController(eqx.Module):
@@ -53,11 +53,11 @@ class AbstractController(eqx.Module):
         """The cell state, of width 0 for a controller without a state."""
 
     def with_cell_state(self, state: ControllerState, cell: Float[Array, "cell"]) -> Any:
-        """The state with another cell state; to be overridden if a state is not one array."""
+        """The state with another cell state; override this if the state is not a single array."""
         if not eqx.is_array(state):
             raise SettingError(
                 f"{type(self).__name__} must define with_cell_state(state, cell) to be used with "
-                "a constraint: its state is more than one array"
+                "a constraint, as its state is not a single array"
             )
         return cell
 

@@ -30,7 +30,7 @@ class DNCState(eqx.Module):
 
 
 class Internals(eqx.Module):
-    """What happened inside, at one step or, from `unroll`, at all of them (time, batch first)."""
+    """Internal values of one step or, from `unroll`, of all steps (time, batch first)."""
 
     hidden: Float[Array, "*steps hidden"]
     cell_state: Float[Array, "*steps cell"]  # carried: after constraints and clipping
@@ -136,7 +136,7 @@ class DNC(eqx.Module):
     def step(
         self, inputs: Float[Array, "inputs"], state: DNCState, key: Array | None = None
     ) -> tuple[Float[Array, "outputs"], DNCState, Internals]:
-        """One step of one sample; a `key` in training, for constraints that are random."""
+        """One step of one sample; random constraints need a `key`, in training only."""
         step = self.controller(jnp.concatenate([inputs, state.reads]), state.controller)
         hidden, controller = self._clip(step.hidden), self._constrain(step, key)
 
@@ -164,11 +164,11 @@ class DNC(eqx.Module):
         internals: bool = False,
         key: Array | None = None,
     ) -> Unrolled:
-        """Run a batch of sequences from empty memories, or on from the `state` of another run.
+        """Run a batch of sequences from empty memories, or continue from the `state` of a run.
 
-        With `internals` every step's gates, weights, usage, memory, link and cell states come
-        back too: time * batch * slots**2 numbers for the link alone. `key` is for training: it
-        switches on constraints that are random.
+        `internals` adds every step's gates, weights, usage, memory, link and cell states: time *
+        batch * slots**2 numbers for the link alone. `key` is for training: it switches on
+        constraints that are random.
         """
         self.check_inputs(inputs)
         inputs = jnp.asarray(inputs)
@@ -200,18 +200,18 @@ class DNC(eqx.Module):
             raise SettingError("the dtype of inputs", str(dtype), f"{expected}, as the parameters")
 
     def _check_state(self, state: DNCState, batch: int) -> None:
-        """Refuse a state that does not belong to this model, this batch and this memory size."""
+        """Refuse a state of another model, batch size or memory size."""
         if isinstance(self.memory.size, Growing):
             raise SettingError("a model with a growing memory cannot continue from a state")
         fresh = jax.tree.leaves(jax.eval_shape(self.initial_state))
         needed = [(batch, *leaf.shape) for leaf in fresh]
         shapes = [jnp.shape(leaf) for leaf in jax.tree.leaves(state)]
         if shapes != needed:
-            accepted = f"arrays of the shapes {needed}, as this model has for these inputs"
+            accepted = f"arrays of the shapes {needed}"
             raise SettingError("the state", shapes, accepted)
 
     def _constrain(self, step: ControllerStep, key: Array | None) -> ControllerState:
-        """What the controller carries on: constraints in their order, then clipping."""
+        """The controller state for the next step: constraints in their order, then clipping."""
         state = step.state
         if self.changes_state:
             cell = uncompressed = self.controller.cell_state(state)

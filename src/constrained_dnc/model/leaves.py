@@ -1,4 +1,4 @@
-"""The arrays of a tree by name, as files and the kernel hold them."""
+"""The arrays of a tree by name, for files and for the kernel."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def name_leaves(tree: Any, prefix: str) -> dict[str, Shaped[np.ndarray, "..."]]:
 
 
 def fill_leaves(like: Any, tensors: Tensors, prefix: str) -> Any:
-    """A tree of the structure of `like` with the arrays that `name_leaves` named."""
+    """A tree with the structure of `like` and the arrays stored by `name_leaves`."""
     leaves = []
     for path, leaf in named_leaves(like):
         name = f"{prefix}/{path}"

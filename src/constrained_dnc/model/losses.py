@@ -16,7 +16,7 @@ from constrained_dnc.shapes import AnyArray, Array, Bool, Float, Int
 
 @runtime_checkable
 class LossTargets(Protocol):
-    """The part of a task's batch that a loss looks at."""
+    """The part of a task's batch that a loss uses."""
 
     @property
     def targets(self) -> Float[AnyArray, "time batch outputs"]: ...
@@ -35,7 +35,7 @@ def total_loss(
     kind: Loss,
     constraints: Iterable[AbstractConstraint] = (),
 ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
-    """What training minimises, and its parts by name; `kind` is a task's `loss`.
+    """The loss that training minimises, and its parts by name; `kind` is the task's `loss`.
 
     Means over the batch: the loss of the task, to which each constraint with a loss adds its own.
     """

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import accumulate
-from typing import Any, TypeVar
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -25,8 +25,6 @@ from constrained_dnc.model.addressing import (
 )
 from constrained_dnc.model.growing import Growing, slot_mask, slots_after_growth
 from constrained_dnc.shapes import Array, Bool, Float, Int
-
-Memory = TypeVar("Memory", bound="AbstractMemory")
 
 LOOKUPS: dict[str, Callable[..., Float[Array, "heads slots"]]] = {
     "every-slot": content_weights,
@@ -56,7 +54,7 @@ class AbstractMemory(eqx.Module):
 
     @abstractmethod
     def initial_state(self, dtype: DTypeLike, num_steps: int | None = None) -> Any:
-        """The state before the first step; one that grows has room for `num_steps` steps."""
+        """The state before the first step; a growing memory has room for `num_steps` steps."""
 
     @abstractmethod
     def __call__(
@@ -71,10 +69,10 @@ class AbstractMemory(eqx.Module):
     def check_end(
         self, state: Any, outputs: Float[Array, "time batch outputs"]
     ) -> Float[Array, "time batch outputs"]:
-        """The outputs of a run that ended with `state`, or an error if they cannot be used."""
+        """The outputs of a run that ended with `state`, or an error if the run cannot be used."""
         return outputs
 
-    def with_size(self: Memory, size: int | Growing) -> Memory:
+    def with_size(self, size: int | Growing) -> AbstractMemory:
         """This memory with another number of slots."""
         return replace(self, size=size)
 
@@ -92,7 +90,7 @@ class MemoryState(eqx.Module):
 
 
 class Interface(eqx.Module):
-    """What the controller asks of the memory, in the order of the interface vector."""
+    """The controller's commands to the memory, in the order of the interface vector."""
 
     read_keys: Float[Array, "*batch reads word"]
     read_strengths: Float[Array, "*batch reads"]
@@ -201,7 +199,7 @@ class DNCMemory(AbstractMemory):
     def _grow(
         self, slots: Int[Array, ""] | None, usage: Float[Array, "slots"]
     ) -> tuple[Int[Array, ""] | None, Bool[Array, "slots"] | None]:
-        """How many slots exist from now on, and which; None and None for a fixed size."""
+        """The number of slots from now on and their mask; None and None for a fixed size."""
         if slots is None or not isinstance(self.size, Growing):
             return None, None
         slots = slots_after_growth(slots, usage, self.size)

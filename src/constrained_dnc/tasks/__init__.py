@@ -1,4 +1,4 @@
-"""What is learnt: how problems are drawn, encoded, decoded and scored."""
+"""Tasks: how problems are drawn, encoded, decoded and scored."""
 
 from constrained_dnc.tasks.numeral import AbstractNumeralTask
 from constrained_dnc.tasks.problems import AbstractProblemTask

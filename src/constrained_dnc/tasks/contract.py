@@ -1,4 +1,4 @@
-"""What training, evaluation and the commands rely on in a task, checked on samples."""
+"""A check of user-defined tasks: what training, evaluation and the commands rely on."""
 
 from __future__ import annotations
 
@@ -79,9 +79,9 @@ def _flaws_of_values(task: AbstractTask, batch: Batch, length: int) -> Iterator[
         if not np.isfinite(values).all():
             yield f"{name} must be finite"
         if not np.array_equal(values, getattr(again, name)):
-            yield f"{name} must be the same for the same key"
+            yield f"{name} must be determined by the key"
         if not np.array_equal(values, getattr(encoded, name)):
-            yield f"{name} must be the same when batch_of encodes the problems again"
+            yield f"{name} must not change when batch_of encodes the problems again"
     is_padding = np.arange(len(batch.mask))[:, np.newaxis] >= batch.num_steps
     if not batch.mask.any(axis=0).all():
         yield "the mask must select a step of every sample"

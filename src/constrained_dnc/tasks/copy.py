@@ -7,7 +7,7 @@ from constrained_dnc.tasks.numeral import AbstractNumeralTask
 
 
 class Copy(AbstractNumeralTask):
-    """The numerals as they came.
+    """The numerals in their order.
 
     >>> Copy().solve((2, 4, 2, 1, 3))
     (2, 4, 2, 1, 3)

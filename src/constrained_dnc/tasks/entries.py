@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from jaxtyping import Float
@@ -40,6 +40,20 @@ def format_rounded(value: float) -> str:
     return format_entries((integer_or_none(value),))
 
 
+def label_columns(
+    channels: Sequence[str], columns: Iterable[Iterable[float]], first: int
+) -> dict[str, dict[int, str]]:
+    """The symbols of each channel by step, from the step `first` on.
+
+    >>> label_columns(["result"], [(3.0, float("nan"))], 6)
+    {'result': {6: '3', 7: '?'}}
+    """
+    return {
+        channel: {step: format_rounded(value) for step, value in enumerate(column, first)}
+        for channel, column in zip(channels, columns, strict=True)
+    }
+
+
 def format_number(value: float | None) -> str:
     """A number with at most two decimals.
 
@@ -52,7 +66,7 @@ def format_number(value: float | None) -> str:
 
 
 def label_with_number(label: str, value: float) -> str:
-    """A symbol, with the network's number in brackets where it is another.
+    """A symbol, followed by the network's number in brackets if that differs.
 
     >>> label_with_number("3", 0.5), label_with_number("1", 1.0), label_with_number("", 0.0)
     ('3 (0.5)', '1', '')

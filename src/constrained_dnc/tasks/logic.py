@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 from jaxtyping import Float, Int
 
-from constrained_dnc.errors import SettingError
+from constrained_dnc.errors import SettingError, shortened
 from constrained_dnc.tasks.problems import AbstractProblemTask
 from constrained_dnc.tasks.task import Batch, CellLabels, Problem, Scores
 
@@ -118,8 +118,8 @@ class Logic(AbstractProblemTask):
         words = re.findall(r"[^\W\d_]+|<->|->|\S", text)
         unknown = [word for word in words if word.upper() not in SPELLINGS]
         if unknown:
-            accepted = f"{' '.join(SPELLINGS)}, not {unknown[0]!r}"
-            raise SettingError("problem", text, accepted)
+            known = " ".join(SPELLINGS)
+            raise SettingError(f"problem must be made of {known}; {unknown[0]!r} is none of them")
         formula = "".join(SPELLINGS[word.upper()] for word in words)
         evaluate(formula, text)
         return formula
@@ -167,7 +167,7 @@ def draw_tokens(
 
 
 def evaluate(formula: str, text: str) -> bool:
-    """The value of a formula; one that is wrong is refused under the name of its text.
+    """The value of a formula; an error quotes `text`, from which it was parsed.
 
     An explicit stack, as formulas may nest deeper than Python calls.
     """
@@ -176,6 +176,7 @@ def evaluate(formula: str, text: str) -> bool:
     connective: str | None = None
     negated = False
     value: bool | None = None  # the latest operand, None while it is due
+    wrong = f"problem {shortened(repr(text))} is not a formula"
     for place, token in enumerate(formula, start=1):
         if value is None and token in "TF":
             value = (token == "T") is not negated
@@ -192,10 +193,10 @@ def evaluate(formula: str, text: str) -> bool:
             value = inner is not negated
         else:
             due = _due(value, connective, bool(outer))
-            raise SettingError("problem", text, f"{due} at token {place}, not {token}")
+            raise SettingError(f"{wrong}: expected {due} at token {place}, not {token}")
     if value is None or outer:
         due = _due(value, connective, bool(outer))
-        raise SettingError("problem", text, f"{due} at the end")
+        raise SettingError(f"{wrong}: expected {due} at the end")
     return _combine(left, connective, value)
 
 
@@ -211,4 +212,4 @@ def _due(value: bool | None, connective: str | None, nested: bool) -> str:
         return "T, F, ¬ or ("
     if connective is None:
         return "∨, ∧, → or ↔" + (", or )" if nested else "")
-    return ")" if nested else "the end, or parentheses around a nested formula,"
+    return ")" if nested else "the end (nested formulas need parentheses)"

@@ -1,4 +1,4 @@
-"""Tasks that turn a sequence of numerals into another of the same length."""
+"""Tasks that turn a sequence of numerals into another one of equal length."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NUM_NUMERALS = 5  # 0 to 4, as in the paper
 
 
 class AbstractNumeralTask(AbstractSequenceTask):
-    """A subclass needs a name, a summary and the rule.
+    """A task with one result for each numeral; a subclass needs a name, a summary and the rule.
 
     >>> class Reverse(AbstractNumeralTask):
     ...     name = "reverse"
@@ -42,7 +42,7 @@ class AbstractNumeralTask(AbstractSequenceTask):
 
     @abc.abstractmethod
     def rule(self, numerals: Int[np.ndarray, "batch length"]) -> Int[np.ndarray, "batch length"]:
-        """The results of a whole batch."""
+        """The results of a batch."""
 
     def draw(
         self, generator: np.random.Generator, batch_size: int, length: int
@@ -76,18 +76,15 @@ class AbstractNumeralTask(AbstractSequenceTask):
     def _apply_rule(
         self, numerals: Int[np.ndarray, "batch length"]
     ) -> Int[np.ndarray, "batch length"]:
-        """The results of the rule, if they are as many integers as there are numerals."""
+        """The results of the rule, which must be one integer for each numeral."""
         name = f"the rule of the task {self.name}"
         with naming_failures(name):
-            results = self.rule(numerals)
-        wanted = f"an array of integers of shape {numerals.shape}, as its numerals"
-        if not hasattr(results, "__array__"):
-            raise SettingError(f"{name} returned a {type(results).__name__}, not {wanted}")
-        results = np.asarray(results)
-        if results.shape != numerals.shape:
-            raise SettingError(f"{name} returned an array of shape {results.shape}, not {wanted}")
-        if results.dtype.kind not in "iu":
-            raise SettingError(f"{name} returned an array of {results.dtype}, not {wanted}")
+            results = np.asarray(self.rule(numerals))
+        if results.shape != numerals.shape or results.dtype.kind not in "iu":
+            raise SettingError(
+                f"{name} returned {results.dtype} of shape {results.shape}, "
+                f"not integers of shape {numerals.shape}"
+            )
         return results
 
     def scale(self, symbols: Int[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:

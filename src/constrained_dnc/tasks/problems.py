@@ -22,7 +22,7 @@ from constrained_dnc.tasks.task import (
 
 
 class AbstractProblemTask(AbstractTask):
-    """A problem given step by step (encoding), then an answer given step by step (decoding).
+    """The network reads a problem (encoding), then writes an answer (decoding), step by step.
 
     Problems and answers are plain Python values with a text form.
     """
@@ -80,7 +80,7 @@ class AbstractProblemTask(AbstractTask):
 
 
 def read_problems(task: AbstractTask, problems: Any) -> tuple[list[Problem], bool]:
-    """One problem or several, as text, plain values or arrays; and whether it is a single one.
+    """A list of problems from text, plain values or arrays, and whether there was a single one.
 
     >>> from constrained_dnc.tasks.sort import Sort
     >>> read_problems(Sort(), "3 1 4"), read_problems(Sort(), ["3 1 4", (2, 0)])

@@ -58,7 +58,7 @@ def _make(path: str, loaded: object) -> AbstractTask:
     task = check_class("task", path, loaded, AbstractTask)
     missing = [attribute for attribute in ("name", "summary") if not hasattr(task, attribute)]
     if missing:
-        raise SettingError("task", path, f"a class that also defines {', '.join(missing)}")
+        raise SettingError(f"task {path} must also define {', '.join(missing)}")
     require_name(f"name of the task {path}", task.name)
     if _is_taken(task):
         raise SettingError(f"the task {path} needs another name: {task.name} is taken")

@@ -11,8 +11,8 @@ from jaxtyping import Float, Int
 from constrained_dnc.errors import SettingError
 from constrained_dnc.tasks.entries import (
     format_entries,
-    format_rounded,
     integer_or_none,
+    label_columns,
     round_off,
 )
 from constrained_dnc.tasks.numeral import (
@@ -91,10 +91,10 @@ class Search(AbstractProblemTask):
         inputs[length + 1, :, 0] = queries / (NUM_NUMERALS - 1)
         inputs[[length, length + 2], :, 1] = 1.0
 
-        found = data == queries[:, np.newaxis]
-        rank = found.cumsum(axis=1) - 1
-        count = found.sum(axis=1)
-        sample, index = np.nonzero(found)
+        is_hit = data == queries[:, np.newaxis]
+        rank = is_hit.cumsum(axis=1) - 1
+        count = is_hit.sum(axis=1)
+        sample, index = np.nonzero(is_hit)
         targets = np.zeros((steps, batch_size, 2), np.float32)
         targets[first + rank[sample, index], sample, 0] = index / max(length - 1, 1)
         targets[first + count, np.arange(batch_size), 1] = 1.0
@@ -123,17 +123,9 @@ class Search(AbstractProblemTask):
 
     def output_labels(self, outputs: Float[np.ndarray, "time outputs"], length: int) -> CellLabels:
         indices, _ = _listed(outputs[:, np.newaxis], length)
-        columns = {
-            "position": indices[:, 0],
-            "signal": 1.0 * (outputs[length + 3 :, 1] > END_THRESHOLD),
-        }
-        return {
-            channel: {
-                step: format_rounded(value)
-                for step, value in enumerate(column.tolist(), length + 3)
-            }
-            for channel, column in columns.items()
-        }
+        signals = 1.0 * (outputs[length + 3 :, 1] > END_THRESHOLD)
+        columns = [indices[:, 0].tolist(), signals.tolist()]
+        return label_columns(self.output_channels, columns, length + 3)
 
     def read(
         self, outputs: Float[np.ndarray, "time batch outputs"], length: int
@@ -147,17 +139,17 @@ class Search(AbstractProblemTask):
     def grade(self, batch: Batch, outputs: Float[np.ndarray, "time batch outputs"]) -> Scores:
         """Hit rate: entries right at their place / entries of the longer list; both empty is 1.
 
-        Recall: the same / entries of the target list; with none to find it is 1.
+        Recall: entries right at their place / entries of the target list; 1 if that is empty.
         """
-        given, given_count = _listed(outputs, batch.length)
-        wanted, wanted_count = _listed(batch.targets.astype(np.float64), batch.length)
-        in_both = np.arange(batch.length + 1)[:, np.newaxis] < np.minimum(given_count, wanted_count)
-        correct = ((given == wanted) & in_both).sum(axis=0)
-        hit_rate = _share(correct, np.maximum(given_count, wanted_count))
+        answer, num_answered = _listed(outputs, batch.length)
+        target, num_targets = _listed(batch.targets.astype(np.float64), batch.length)
+        in_both = np.arange(batch.length + 1)[:, np.newaxis] < np.minimum(num_answered, num_targets)
+        correct = ((answer == target) & in_both).sum(axis=0)
+        hit_rate = _share(correct, np.maximum(num_answered, num_targets))
         return Scores(
             score=hit_rate,
             sequence_accuracy=(hit_rate == 1).astype(np.float64),
-            recall=_share(correct, wanted_count),
+            recall=_share(correct, num_targets),
         )
 
     def parse(self, text: str) -> SearchProblem:
@@ -196,6 +188,6 @@ def _listed(
 
 
 def _share(
-    part: Int[np.ndarray, "batch"], whole: Int[np.ndarray, "batch"]
+    count: Int[np.ndarray, "batch"], total: Int[np.ndarray, "batch"]
 ) -> Float[np.ndarray, "batch"]:
-    return np.where(whole == 0, 1.0, part / np.maximum(whole, 1))
+    return np.where(total == 0, 1.0, count / np.maximum(total, 1))

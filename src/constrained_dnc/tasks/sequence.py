@@ -1,14 +1,13 @@
-"""What sort, copy, differentiation, shift and add share: L symbols in, L symbols out."""
+"""The base of sort, copy, differentiation, shift and add: L symbols in, L symbols out."""
 
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from constrained_dnc.tasks.entries import format_rounded, round_off
+from constrained_dnc.tasks.entries import label_columns, round_off
 from constrained_dnc.tasks.problems import AbstractProblemTask
 from constrained_dnc.tasks.task import Answer, Batch, CellLabels, Problem, Scores
 
@@ -31,7 +30,7 @@ class AbstractSequenceTask(AbstractProblemTask):
     def results(
         self, symbols: Int[np.ndarray, "batch length columns"]
     ) -> Int[np.ndarray, "batch length results"]:
-        """The rule for a whole batch, one column for each output channel but the signal."""
+        """The results of a batch, one column for each output channel but the signal."""
 
     @abc.abstractmethod
     def scale(self, symbols: Int[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
@@ -61,20 +60,19 @@ class AbstractSequenceTask(AbstractProblemTask):
 
     def cell_labels(self, problem: Problem) -> tuple[CellLabels, CellLabels]:
         symbols = self.symbols((problem,))
-        (sequence,), (results,) = symbols.tolist(), self.results(symbols).tolist()
         *data, control = self.input_channels
         *answers, signal = self.output_channels
-        length, last = len(sequence), self.num_steps(len(sequence)) - 1
-        inputs, targets = _columns(data, sequence, 0), _columns(answers, results, length + 1)
+        length = symbols.shape[1]
+        inputs = label_columns(data, symbols[0].T.astype(float).tolist(), 0)
+        results = self.results(symbols)[0].T.astype(float).tolist()
+        targets = label_columns(answers, results, length + 1)
+        last = self.num_steps(length) - 1
         return inputs | {control: {length: "1"}}, targets | {signal: {last: "1"}}
 
     def output_labels(self, outputs: Float[np.ndarray, "time outputs"], length: int) -> CellLabels:
         symbols = self._result_symbols(outputs[:, np.newaxis], length)[:, 0]
         columns = [*symbols.T.tolist(), round_off(outputs[length + 1 :, -1]).tolist()]
-        return {
-            channel: {step: format_rounded(value) for step, value in enumerate(column, length + 1)}
-            for channel, column in zip(self.output_channels, columns, strict=True)
-        }
+        return label_columns(self.output_channels, columns, length + 1)
 
     def read(self, outputs: Float[np.ndarray, "time batch outputs"], length: int) -> list[Answer]:
         return self.answers(self._result_symbols(outputs, length).swapaxes(0, 1))
@@ -91,11 +89,3 @@ class AbstractSequenceTask(AbstractProblemTask):
     ) -> Float[np.ndarray, "length batch results"]:
         with np.errstate(over="ignore", invalid="ignore"):
             return self.unscale(outputs[length + 1 : -1, :, :-1])
-
-
-def _columns(channels: Sequence[str], rows: Sequence[Sequence[int]], first: int) -> CellLabels:
-    """Rows of symbols by channel, from the step `first` on."""
-    return {
-        channel: {first + step: str(row[column]) for step, row in enumerate(rows)}
-        for column, channel in enumerate(channels)
-    }

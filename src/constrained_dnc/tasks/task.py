@@ -30,7 +30,7 @@ Key: TypeAlias = int | Sequence[int]
 Problem: TypeAlias = Any  # plain Python values, such as (3, 1, 4) or "T∧F"
 Answer: TypeAlias = Any  # plain Python values
 CellLabels: TypeAlias = dict[str, dict[int, str]]
-"""By channel and step (from 0), the symbol that the number there stands for."""
+"""The symbols that numbers stand for, by channel and step (from 0)."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Scores:
 
 
 class DrawnSample(NamedTuple):
-    """The problem of a task that has only `sample`: how to draw it again."""
+    """A problem of a task that has only `sample`: the arguments to draw it again."""
 
     length: int
     key: Key
@@ -91,7 +91,7 @@ class AbstractTask(abc.ABC):
     loss: ClassVar[Loss] = "squared error"
     tolerance: ClassVar[float] = 0.5  # an output is right if it is closer than this to its target
     score_kind: ClassVar[Literal["accuracy", "hit rate"]] = "accuracy"
-    answer_note: ClassVar[str] = ""  # a sentence about what may stand in an answer
+    answer_note: ClassVar[str] = ""  # a sentence for readers of answers
 
     def __init_subclass__(cls, **arguments: Any):
         super().__init_subclass__(**arguments)
@@ -101,7 +101,7 @@ class AbstractTask(abc.ABC):
 
     @abc.abstractmethod
     def sample(self, key: Key, batch_size: int, length: int) -> Batch:
-        """A random batch, or its inputs, targets and mask; the same key gives the same batch.
+        """A random batch, or its inputs, targets and mask, determined by the key.
 
         Inputs and targets have the shape (time, batch, channels), the mask (time, batch): true at
         the steps that are trained and scored. The number of steps depends on the length only.
@@ -186,7 +186,7 @@ class AbstractTask(abc.ABC):
         return Batch(inputs, targets, mask, num_steps, length, problems)
 
     def solve(self, problem: Problem) -> Answer:
-        """The right answer."""
+        """The correct answer."""
         batch = self.encode((problem,))
         return self.read(self.perfect_outputs(batch), batch.length)[0]
 
@@ -265,7 +265,7 @@ class AbstractTask(abc.ABC):
 
 
 def _checked_sample(sample: Callable[..., Any]) -> Callable[..., Batch]:
-    """`sample` with checked arguments and results, and with its failures said in one sentence."""
+    """`sample` with checks of its arguments and results, and one sentence for a failure."""
 
     @wraps(sample)
     def checked(self: AbstractTask, key: Key, batch_size: int, length: int) -> Batch:
@@ -341,7 +341,7 @@ def plain_key(key: Key) -> Key:
 def generator_of(key: Key) -> np.random.Generator:
     """The random generator of a key.
 
-    The number of parts goes first, as NumPy takes (5,) and (5, 0) for the same seed.
+    The number of parts goes first, as (5,) and (5, 0) are one seed to NumPy.
     """
     key = plain_key(key)
     parts = key if isinstance(key, Sequence) else (key,)
@@ -349,7 +349,7 @@ def generator_of(key: Key) -> np.random.Generator:
 
 
 def as_floats(outputs: ArrayLike) -> Float[np.ndarray, "..."]:
-    """Outputs in double precision, so that scaling adds no error of its own before rounding."""
+    """Outputs in double precision, so that scaling adds no error before rounding."""
     values = np.asarray(outputs)
     if values.dtype.kind not in "fiu":
         raise SettingError("type of outputs", str(values.dtype), "real numbers")

@@ -1,4 +1,4 @@
-"""The fused backend: the whole unroll and its gradient in C++, for the built-in controllers.
+"""The fused backend: the unroll over all steps and its gradient in C++, for built-in parts.
 
 The compiled part is optional: without it `missing_reason()` says why and `FusedUnroll` refuses.
 """

@@ -68,7 +68,7 @@ LookupSlopes content_weights_back(float* d, float* pull, const Found& f, const M
       d, pull, f, s, [&](int j) { return load(weights + j) * centred(load(d + j)); });
 }
 
-// The same; adds to the gradient of the usage, too.
+// Of the look-up over used slots; adds to the gradient of the usage, too.
 LookupSlopes content_weights_of_used_slots_back(float* d, float* pull, float* d_usage,
                                                 const Found& f, const MemorySizes& s) {
   const float *weights = f.weights, *usage = f.usage;

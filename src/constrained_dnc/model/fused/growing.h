@@ -13,13 +13,13 @@
 namespace cdnc {
 namespace {
 
-// The product of u' over so many empty slots, as `allocation_weights` computes it.
+// The product of u' over `slots` empty slots, as `allocation_weights` computes it.
 constexpr float product_of_empty(int slots) {
   return slots ? product_of_empty(slots - 1) * epsilon : 1.0f;
 }
 static_assert(product_of_empty(touched_per_write) == 0.0f, "allocation reaches more empty slots");
 
-// What is visited in a step: a write can touch only so many more.
+// Slots visited in a step: those touched, and those that a write can touch in addition.
 inline int slots_visited(const Extent& e, const MemorySizes& s) {
   const int reached = e.touched + touched_per_write;
   return s.used_slots && reached < e.existing ? reached : e.existing;

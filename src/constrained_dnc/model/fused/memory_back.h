@@ -21,7 +21,7 @@ struct AccessBack {
   float* link;           // after the write, made again
   const float* old_link;
   float* d_link;         // that of the link after, then before
-  Carried carried;  // the same
+  Carried carried;       // gradients after the step, then before
   const float* d_reads;
   AccessBackScratch scratch;
   Next next;

@@ -14,9 +14,9 @@ namespace cdnc {
 namespace {
 
 struct MemorySizes : Padded {
-  int visited, span;    // slots; the same, padded
+  int visited, span;    // slots; slots padded to full vectors
   int limit;            // of a memory that grows
-  float free_capacity;  // the same
+  float free_capacity;  // of a memory that grows
   bool used_slots;      // look-up over used slots
   Mask last;            // the slots of the last vector that exist
   Mask after[lanes];    // the lanes after each lane

@@ -29,11 +29,9 @@ except ModuleNotFoundError:
 except ImportError as error:
     _why_missing = f"the compiled kernel cannot be loaded: {error}"
 
-SLOWER = "so pure is used, which is about six times slower"
-
 
 def missing_reason() -> str | None:
-    """Why the compiled kernel cannot be used here, in one sentence; None when it can."""
+    """Why the compiled kernel cannot be used here; None if it can."""
     return _why_missing
 
 
@@ -43,7 +41,7 @@ def simd_levels() -> list[str]:
 
 
 class Forward(NamedTuple):
-    """What a forward returns: weights only if requested, slots only of a growing memory."""
+    """The result of a forward; weights only if requested, slots only for a growing memory."""
 
     outputs: Float[np.ndarray, "time batch outputs"]
     cell_states: Float[np.ndarray, "time batch cell"]
@@ -58,13 +56,13 @@ class Forward(NamedTuple):
 class FusedUnroll:
     """Runs DNCs of any size in a workspace that is kept between calls; one per thread.
 
-    `threads` share the batch. For a fixed number of them every result is the same bit for bit.
+    `threads` share the batch. For a fixed number of them all results repeat bit for bit.
     """
 
     def __init__(self, threads: int = 1, simd: str | None = None):
         require_integer("threads", threads, 1, MAX_THREADS)
         if _why_missing:
-            raise SettingError("backend", "fused", f"pure ({_why_missing})")
+            raise SettingError(f"fused cannot be used: {_why_missing}")
         with _refusals():
             self._kernel = _kernel.Kernel(threads, simd)
 
@@ -116,12 +114,11 @@ class FusedUnroll:
     ) -> DNC:
         """The gradient of every parameter, as a DNC of NumPy arrays; once for a kept `run`.
 
-        Refused when this kernel has run forward since, in whatever thread, or another one has run
-        it.
+        Refused if another kernel ran it, or if this kernel has run forward since, in any thread.
         """
         refuse_traced(output_cotangents, cell_cotangents)
         if run.kernel is not self._kernel:
-            raise SettingError("backward needs a forward of the same FusedUnroll")
+            raise SettingError("backward needs a forward of this FusedUnroll")
         with _refusals():
             gradients = self._kernel.backward(
                 run.call_id,
@@ -135,30 +132,30 @@ class FusedUnroll:
 
 @contextmanager
 def _refusals() -> Iterator[None]:
-    """What the kernel refuses, as one sentence that names the way out."""
+    """Turn what the kernel refuses into a SettingError."""
     try:
         yield
     except ValueError as error:
-        raise SettingError("backend", "fused", f"pure, or what fused can do: {error}") from error
+        raise SettingError(f"fused cannot compute this: {error}") from error
 
 
 def refuse_traced(*trees: Any) -> None:
-    """The kernel needs numbers; inside jit, grad and vmap there are none yet."""
+    """Refuse tracers: inside jit, grad and vmap there are no numbers for the kernel yet."""
     if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(trees)):
-        raise SettingError("backend", "fused", "pure, inside jit, grad and vmap")
+        raise SettingError("fused cannot be used inside jit, grad and vmap; pure can")
 
 
 def unsupported_reason(dnc: DNC) -> str | None:
-    """What the kernel cannot compute of this model, in one sentence; None when it can all."""
+    """Why the kernel cannot compute this model; None if it can."""
     controller, memory = dnc.controller, dnc.memory
     if type(controller) not in (Lstm, FeedForward):
-        return f"{type(controller).__name__} is a user-defined controller, {SLOWER}"
+        return f"{type(controller).__name__} is a user-defined controller"
     if type(memory) is not DNCMemory or memory.lookup not in LOOKUPS.values():
-        return f"{type(memory).__name__} is a user-defined memory, {SLOWER}"
+        return f"{type(memory).__name__} is a user-defined memory"
     for constraint in dnc.constraints:
         if not _is_supported(constraint):
             name = type(constraint).__name__
-            return f"fused cannot apply the constraint {name} to the cell state, {SLOWER}"
+            return f"fused has no constraint {name} on the cell state"
     for name, leaf in named_leaves(dnc):
         if leaf.dtype != np.float32:
             return f"{name} is {leaf.dtype}, and fused computes in float32"
@@ -174,7 +171,7 @@ def _is_supported(constraint: AbstractConstraint) -> bool:
 def _settings(dnc: DNC) -> _kernel.Settings:
     controller, memory = dnc.controller, dnc.memory
     if reason := unsupported_reason(dnc):
-        raise SettingError("backend", "fused", f"pure ({reason})")
+        raise SettingError(f"fused cannot run this model: {reason}")
     assert isinstance(memory, DNCMemory)
     name, forget_bias = "feed_forward", 0.0
     if isinstance(controller, Lstm):
