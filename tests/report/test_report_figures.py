@@ -93,7 +93,7 @@ def test_trajectories_overlay_all_samples(small_report: Report, page: Path) -> N
             assert np.shape(dots.get_offsets()) == (31 * 2, 2)
 
 
-def test_wanted_embeddings_leave_out_the_decoding_of_search(small_report: Report) -> None:
+def test_embeddings_leave_out_the_decoding_of_search(small_report: Report) -> None:
     wanted = states.wanted_embeddings(small_report.analysed)
     phases = {(run_id.split("-")[0], phase) for run_id, phase in wanted}
     assert phases == {("sort", "encoding"), ("sort", "decoding"), ("search", "encoding")}

@@ -24,7 +24,7 @@ DASHES = ("-", (0, (4, 2)), (0, (1, 1.5)))
 """By the place of a memory in the study: training's first."""
 PLOTLY_DASHES = ("solid", "dash", "dot")
 MANY_TRIALS = 5
-"""From so many trials on, a thicker line is their median."""
+"""With at least this many trials, a thicker line is their median."""
 LINES = (
     "Thin lines: one per trial. Dotted: the floor, the best answer that knows the length and "
     "ignores the input. Grey: the training lengths ({} to {}). Line at 95 %: what counts as solved."
@@ -93,7 +93,7 @@ def peephole_against_vanilla(findings: Findings) -> Figure:
 def score_by_memory(
     findings: Findings, task: str, approaches: Sequence[str] | None = None
 ) -> Figure:
-    """A panel per approach, the lines of every memory with dashes of their own."""
+    """A panel per approach, with different dashes for every memory."""
     keys = findings.keys(findings.memories, [task], approaches)
     names = [name for name in approaches or findings.approaches if name in {key[2] for key in keys}]
     figure, panels = grid(
@@ -144,7 +144,7 @@ def _draw(panel: Axes, findings: Findings, keys: Sequence[Key]) -> None:
 
 
 def _label_lines(panel: Axes, findings: Findings, keys: Sequence[Key]) -> None:
-    """The name of every approach beside its line, where it falls through a height of its own."""
+    """Label every approach beside its line, each at a different height."""
     colours = colours_of(findings.approaches)
     ground = mpl.rcParams["axes.facecolor"]
     crossings = []

@@ -1,4 +1,4 @@
-"""How figures look and how they are kept: light and dark, grids of panels, PNG and SVG.
+"""Style, layout and files of figures: light and dark, grids of panels, PNG and SVG.
 
 Draw and save inside `style()`; `darken` makes a figure fit a dark page.
 """
@@ -98,7 +98,7 @@ def png(figure: Figure) -> bytes:
 
 
 def grid(count: int, columns: int, width: float, height: float) -> tuple[Figure, list[Axes]]:
-    """Panels side by side, as many as are needed."""
+    """A figure with `count` panels in a grid."""
     columns = max(1, min(columns, count))
     rows = -(-count // columns)
     figure = Figure((width * columns + 0.4, height * rows + 0.6), layout="constrained")
