@@ -26,9 +26,9 @@ def test_computed_once_and_kept(study: Study, monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(embeddings, "embed", count)
     steps: list[tuple[str, int, int]] = []
-    wanted = [("sort-compr-0", "encoding"), ("sort-compr-0", "decoding")]
-    embeddings.embed_all(study, wanted, lambda *step: steps.append(step))
-    embeddings.embed_all(study, wanted, lambda *_: None)
+    pairs = [("sort-compr-0", "encoding"), ("sort-compr-0", "decoding")]
+    embeddings.embed_all(study, pairs, lambda *step: steps.append(step))
+    embeddings.embed_all(study, pairs, lambda *_: None)
     assert calls == [(31, 3, 20)] * 2
     assert steps == [("t-SNE", 1, 2), ("t-SNE", 2, 2)]
     states = study.analysis("sort-compr-0", "states")["states"]
@@ -37,7 +37,7 @@ def test_computed_once_and_kept(study: Study, monkeypatch: pytest.MonkeyPatch) -
 
     file = study.path / "analysis" / "sort-compr-0.npz"
     np.savez(file, allow_pickle=False, states=states + 1, encoding_steps=np.array(31))
-    embeddings.embed_all(study, wanted, lambda *_: None)
+    embeddings.embed_all(study, pairs, lambda *_: None)
     assert len(calls) == 4
 
 
@@ -52,8 +52,8 @@ def test_a_corrupt_embedding_is_made_again(
         np.save(path, np.zeros((3, 2), np.float32))
     else:
         path.write_bytes(b"" if damage == "" else path.read_bytes()[:200])
-    found = embeddings.embedding(study, "sort-compr-0", "encoding")
-    np.testing.assert_array_equal(found, expected)
+    embedded = embeddings.embedding(study, "sort-compr-0", "encoding")
+    np.testing.assert_array_equal(embedded, expected)
     np.testing.assert_array_equal(np.load(path), expected)
 
 

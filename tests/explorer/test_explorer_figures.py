@@ -111,7 +111,7 @@ def test_the_tape_hides_targets_that_the_loss_does_not_see(run):
     numeral, control = BATCH.inputs[:, SAMPLE].T
     np.testing.assert_array_equal(tape[0, :5], numeral[:5])
     np.testing.assert_array_equal(tape[1, 5], control[5])
-    assert np.isnan(tape[0, 5:]).all()  # nothing is given, which is no numeral
+    assert np.isnan(tape[0, 5:]).all()  # blank, which is no numeral
     assert np.isnan(np.delete(tape[1], 5)).all()
     assert np.isnan(tape[2:4, :6]).all()  # five numerals and the control signal
     np.testing.assert_array_equal(tape[2:4, 6:], BATCH.targets[6:, SAMPLE].T)
@@ -166,7 +166,7 @@ def test_only_slots_in_play_are_drawn(run):
     assert figures.slots_in_play(inside, 0) == figures.FEWEST_SLOTS
 
 
-@pytest.mark.parametrize("step", [0, 13, True])
+@pytest.mark.parametrize("step", [0, 13])
 def test_a_step_that_is_not_there(run, step):
     with pytest.raises(SettingError, match=r"step must be an integer from 1 to 12"):
         figures.memory_figure(run.internals, step)

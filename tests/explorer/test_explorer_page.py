@@ -34,8 +34,8 @@ def test_the_numbers_shown_are_those_of_unroll(browser, address, runs):
             values = browser.run(
                 f"return document.querySelector('#{name}-0 .plot').data[0].z.map(r => [...r])"
             )
-            wanted = expected[step - 1, 0, :slots, : len(values[0])]
-            np.testing.assert_allclose(values, wanted, **close)
+            at_step = expected[step - 1, 0, :slots, : len(values[0])]
+            np.testing.assert_allclose(values, at_step, **close)
     free = interface.free_gates[:, 0].T
     gates = np.stack([interface.write_gate[:, 0], interface.allocation_gate[:, 0], *free])
     maps = {
@@ -177,9 +177,9 @@ def test_following_a_slot(browser, address, runs):
     browser.look(address, model=runs["compr+reg"], problem=PROBLEM, memory="9")
     field = browser.driver.find_element(By.ID, "slot")
     field.send_keys("2", Keys.ENTER)
-    found = trace(open_model(runs["compr+reg"]), PROBLEM, 9)
+    traced = trace(open_model(runs["compr+reg"]), PROBLEM, 9)
     values = browser.run("return [...document.querySelector('#slot-0 .plot').data[0].y]")
-    np.testing.assert_allclose(values, found.internals.memory.write_weights[:, 0, 1], atol=1e-6)
+    np.testing.assert_allclose(values, traced.internals.memory.write_weights[:, 0, 1], atol=1e-6)
     assert "Slot 2. " in browser.driver.find_element(By.ID, "slot-0").text
     unused = browser.run("return describeSlot({...views[0], slots: 1}, 2)")
     assert unused.endswith(f"no weight reaches it by {TOUCHED}.")
@@ -231,8 +231,8 @@ def test_two_models_side_by_side(browser, address, runs):
     assert tops[0] == tops[1]
     assert "carries no state" in browser.driver.find_element(By.ID, "states-1").text
     save = [f"#states-{place} .save button" for place in (0, 1)]
-    found = [len(browser.driver.find_elements(By.CSS_SELECTOR, path)) for path in save]
-    assert found == [2, 0]  # no picture, nothing to save
+    counts = [len(browser.driver.find_elements(By.CSS_SELECTOR, path)) for path in save]
+    assert counts == [2, 0]  # no picture, nothing to save
     strengths = "document.querySelector(`#strengths-${at} .plot`)"
     (low, high), other_range = browser.run(
         f"return [0, 1].map(at => {strengths}.layout.yaxis.range)"
@@ -287,8 +287,8 @@ def test_words_and_buttons_do_not_wrap_on_a_phone(browser, address, runs):
         "return new Set([...range.getClientRects()].map(({bottom}) => Math.round(bottom))).size"
     )
     for place in (".grow", "#share"):
-        found = browser.driver.find_element(By.CSS_SELECTOR, place)
-        assert browser.run(lines, found) == 1
+        element = browser.driver.find_element(By.CSS_SELECTOR, place)
+        assert browser.run(lines, element) == 1
     tops = "['back', 'play', 'forth', 'share'].map(id => $(id).getBoundingClientRect().bottom)"
     assert browser.run(f"return new Set({tops}).size") == 1
     bar = browser.run("return $('scrub').offsetHeight")
@@ -332,16 +332,16 @@ def test_a_run_that_ends_while_it_is_looked_at(browser, address, training_run):
 
 
 def test_one_file_needs_nothing_but_itself(browser, runs, tmp_path):
-    found = [trace(open_model(name), PROBLEM, 9) for name in runs.values()]
+    traces = [trace(open_model(name), PROBLEM, 9) for name in runs.values()]
     page = tmp_path / "copy.html"
-    page.write_text(one_file(found), encoding="utf-8")
+    page.write_text(one_file(traces), encoding="utf-8")
     browser.requests()
     browser.open(f"{page.resolve().as_uri()}#step=8&slot=2")
     requests = {url.partition("#")[0] for url in browser.requests()}
     assert requests == {page.resolve().as_uri()}
     assert browser.complaints() == []
     assert browser.run("return [views.length, state.step, state.slot]") == [2, 8, 2]
-    expected = np.asarray(found[0].internals.memory.memory[7, 0])
+    expected = np.asarray(traces[0].internals.memory.memory[7, 0])
     shown = browser.run("return matrixAt(views[0], 'memory', 8).map(row => [...row])")
     np.testing.assert_allclose(shown, expected[: len(shown)], atol=1e-6)
     browser.driver.find_element(By.TAG_NAME, "body").send_keys(Keys.ARROW_LEFT)

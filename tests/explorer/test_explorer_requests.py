@@ -17,12 +17,12 @@ def test_typing_a_problem_shows_its_answer(browser, address, runs):
     type_problem(browser, PROBLEM)
     browser.wait(f"return views[0].problem === '{PROBLEM}'")
     browser.ready()
-    found = trace(open_model(runs["compr+reg"]), PROBLEM)
+    traced = trace(open_model(runs["compr+reg"]), PROBLEM)
     words = {True: "right", False: "wrong"}
     assert shown_answer(browser) == [
         [
             f"entry {place}: right {entry.right}, model {entry.answer}, {words[entry.is_right]}"
-            for place, entry in enumerate(found.entries, start=1)
+            for place, entry in enumerate(traced.entries, start=1)
         ]
     ]
     requests = browser.requests()

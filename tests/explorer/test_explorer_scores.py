@@ -47,7 +47,7 @@ def test_the_paper_stands_beside_its_own_rule(runs, monkeypatch, tmp_path):
         "unseen": {"4": {"3": 0.97, "4": 0.9}},
         "seen": {"4": {"2": 0.99}},
     }
-    about = {
+    metadata = {
         "trial": 0,
         "trials": [0],
         "iterations": 10,
@@ -55,7 +55,7 @@ def test_the_paper_stands_beside_its_own_rule(runs, monkeypatch, tmp_path):
         "commit": "",
         "scores": scores,
     }
-    (folder / zoo.SCORES).write_text(json.dumps(about))
+    (folder / zoo.SCORES).write_text(json.dumps(metadata))
     monkeypatch.setattr(zoo, "MODELS", tmp_path)
     model = open_model("zoo:copy/compr+reg")
     note = views.scores_note(model)

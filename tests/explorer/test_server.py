@@ -112,8 +112,8 @@ def test_two_questions_at_once_get_an_answer_each(address, runs, monkeypatch):
             for text in ("4 3 2", "0 1")
         }
     for text, answer in answers.items():
-        status, found = answer.result()
-        assert (status, json.loads(found)["problem"]) == (200, text)
+        status, content = answer.result()
+        assert (status, json.loads(content)["problem"]) == (200, text)
 
 
 def test_a_trace_is_computed_once(address, runs, monkeypatch):

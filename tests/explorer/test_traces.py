@@ -42,8 +42,8 @@ def test_a_growing_memory(runs):
     assert made.slots > 4  # more than in training: the problem is longer
     weights = made.internals.memory.write_weights[:, 0]
     assert weights.shape[-1] == made.slots
-    whole = traces._with_memory(model, "growing").unroll(made.batch.inputs, internals=True)
-    room = whole.internals.memory.write_weights[:, 0]
+    unrolled = traces._with_memory(model, "growing").unroll(made.batch.inputs, internals=True)
+    room = unrolled.internals.memory.write_weights[:, 0]
     assert room.shape[-1] > made.slots  # of which nothing is shown or saved
     np.testing.assert_allclose(weights, room[:, : made.slots], rtol=1e-5, atol=1e-6)
     assert not np.any(room[:, made.slots :])

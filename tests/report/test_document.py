@@ -79,7 +79,7 @@ def test_an_empty_study_has_a_page(tmp_path: Path) -> None:
 
 
 def test_other_tasks_and_approaches_alone_have_a_report(tmp_path: Path) -> None:
-    request = Request(("mine",), ("own-1", "own-2"), trials=2, samples=2, extended=False)
+    request = Request(("mine",), ("own-1", "own-2"), trials=2, analysis=False, extended=False)
     text = build_report(write_study(tmp_path, request)).read_text(encoding="utf-8")
     assert "own-1 / own-2" not in text
     assert 'href="tables/max_length_50.csv"' in text

@@ -142,7 +142,6 @@ class Claim:
     correlation has no pairs: the relation is that of Kendall's tau to zero.
     """
 
-    topic: str
     text: str
     task: str
     measure: str
@@ -155,7 +154,6 @@ def claims() -> tuple[Claim, ...]:
     """The claims of the paper's abstract and results about its numbers, in reading order."""
     return tuple(
         Claim(
-            row["topic"],
             row["text"],
             row["task"],
             row["measure"],

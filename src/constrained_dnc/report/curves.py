@@ -72,11 +72,8 @@ def score_against_length(
     shown = tasks or findings.tasks_with(memory)
     figure, panels = grid(len(shown), columns=3 if len(shown) > 4 else 2, width=4.0, height=2.7)
     for panel, task in zip(panels, shown, strict=True):
-        keys = findings.keys([memory], [task])
-        _draw(panel, findings, keys)
-        _label_lines(panel, findings, keys)
-        panel.set_title(task, loc="left")
-    return _finish(figure, findings)
+        _draw_labelled(panel, findings, findings.keys([memory], [task]))
+    return _finish(figure)
 
 
 def peephole_against_vanilla(findings: Findings) -> Figure:
@@ -84,10 +81,8 @@ def peephole_against_vanilla(findings: Findings) -> Figure:
     order = (*published.APPROACHES, *published.SUPPLEMENT_C)
     keys = findings.keys([findings.trained_memory], ["sort"], order)
     figure, (panel,) = grid(1, columns=1, width=6.4, height=3.6)
-    _draw(panel, findings, keys)
-    _label_lines(panel, findings, keys)
-    panel.set_title("sort", loc="left")
-    return _finish(figure, findings)
+    _draw_labelled(panel, findings, keys)
+    return _finish(figure)
 
 
 def score_by_memory(
@@ -102,18 +97,19 @@ def score_by_memory(
     for panel, name in zip(panels, names, strict=True):
         _draw(panel, findings, [key for key in keys if key[2] == name])
         panel.set_title(name, loc="left", color=colours_of(findings.approaches)[name])
-    handles = [
-        Line2D(
-            [],
-            [],
-            color=mpl.rcParams["text.color"],
-            ls=DASHES[dashes(findings, memory)],
-            label=memory_name(findings.study, memory),
-        )
-        for memory in findings.memories
-    ]
+    handles = []
+    for memory in findings.memories:
+        dash, label = DASHES[dashes(findings, memory)], memory_name(findings.study, memory)
+        handles.append(Line2D([], [], color=mpl.rcParams["text.color"], ls=dash, label=label))
     figure.legend(handles=handles, loc="outside upper left", ncols=3 if len(names) > 1 else 1)
-    return _finish(figure, findings)
+    return _finish(figure)
+
+
+def _draw_labelled(panel: Axes, findings: Findings, keys: Sequence[Key]) -> None:
+    """The lines of one task and memory, with the names of the approaches."""
+    _draw(panel, findings, keys)
+    _label_lines(panel, findings, keys)
+    panel.set_title(keys[0][1], loc="left")
 
 
 def _draw(panel: Axes, findings: Findings, keys: Sequence[Key]) -> None:
@@ -169,7 +165,7 @@ def _label_lines(panel: Axes, findings: Findings, keys: Sequence[Key]) -> None:
         )
 
 
-def _finish(figure: Figure, findings: Findings) -> Figure:
+def _finish(figure: Figure) -> Figure:
     figure.supxlabel("length", fontsize=9)
     figure.supylabel("right entries (%)", fontsize=9)
     return figure
