@@ -1,4 +1,4 @@
-"""Studies whose trials are right up to given lengths."""
+"""Studies whose trials are right up to chosen lengths."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence

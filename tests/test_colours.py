@@ -13,8 +13,8 @@ PACKAGE = Path(colours.__file__).parent
 
 @pytest.mark.parametrize("sheet", ["explorer/page.css", "report/templates/page.css"])
 def test_pages_and_figures_share_ink_and_ground(sheet):
-    found = re.findall(r"--(ink|card|accent): (#\w+);", (PACKAGE / sheet).read_text())
-    light, dark = dict(found[:3]), dict(found[3:])
+    values = re.findall(r"--(ink|card|accent): (#\w+);", (PACKAGE / sheet).read_text())
+    light, dark = dict(values[:3]), dict(values[3:])
     for page, figures in ((light, colours.LIGHT), (dark, colours.DARK)):
         assert (page["ink"], page["card"]) == (figures["ink"], figures["ground"])
     assert light["accent"] == colours.BLUE.lower()
@@ -22,6 +22,6 @@ def test_pages_and_figures_share_ink_and_ground(sheet):
 
 def test_no_two_approaches_share_a_colour():
     names = [*APPROACHES, *(f"mine-{n}" for n in range(20))]
-    found = colours.colours_of(names)
-    assert len(set(found.values())) == len(names)
-    assert colours.colours_of(["mine-7", "peephole"])["peephole"] == found["peephole"]
+    shades = colours.colours_of(names)
+    assert len(set(shades.values())) == len(names)
+    assert colours.colours_of(["mine-7", "peephole"])["peephole"] == shades["peephole"]

@@ -82,9 +82,9 @@ def is_printed(claim: Claim) -> bool:
 
 
 def test_claims_without_numbers_are_those_of_supplement_c() -> None:
-    found = [claim for claim in published.claims() if not is_printed(claim)]
-    assert {(claim.task, claim.measure) for claim in found} == {("sort", "average score")}
-    pairs = [(first, claim.relation, second) for claim in found for first, second in claim.pairs]
+    claims = [claim for claim in published.claims() if not is_printed(claim)]
+    assert {(claim.task, claim.measure) for claim in claims} == {("sort", "average score")}
+    pairs = [(first, claim.relation, second) for claim in claims for first, second in claim.pairs]
     assert not any(first.extended or second.extended for first, _, second in pairs)
     assert len(pairs) == len(IN_A_FIGURE)
     assert {(f.approach, relation, s.approach) for f, relation, s in pairs} == IN_A_FIGURE
@@ -114,10 +114,10 @@ def test_the_papers_numbers_bear_out_its_claims(claim: Claim) -> None:
 
 def test_all_that_the_paper_says_about_significance_is_a_claim() -> None:
     """Counted in the text: pairs called significant, pairs called not, and correlations."""
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for claim in published.claims():
         if claim.measure.startswith("significance"):
             key = "tau" if not claim.pairs else claim.relation
-            found[key] = found.get(key, 0) + max(1, len(claim.pairs))
+            counts[key] = counts.get(key, 0) + max(1, len(claim.pairs))
     above, alike = 3 + 1 + 1 + 1 + 1, 4 * 3
-    assert found == {"above": above, "not above": 3, "alike": alike, "below": 2 * 4, "tau": 7}
+    assert counts == {"above": above, "not above": 3, "alike": alike, "below": 2 * 4, "tau": 7}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import colorsys
 from collections.abc import Iterable
 
-# Okabe and Ito's, told apart with any colour vision and on white as on black.
+# Okabe and Ito's palette: distinct with any colour vision, on white and on black.
 BLUE, ORANGE, GREEN, VERMILION, PURPLE, SKY = (
     "#0072B2",
     "#E69F00",

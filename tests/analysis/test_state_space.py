@@ -25,15 +25,10 @@ def test_a_straight_line_has_no_curvature_whatever_its_pace() -> None:
     assert curvature(line) == pytest.approx(0, abs=1e-7)
 
 
-@pytest.mark.parametrize("around", [3, 4, 12, 100])
+@pytest.mark.parametrize("around", [2, 3, 4, 12, 100])
 def test_a_circle_in_closed_form(around: int) -> None:
     # Each step turns by 2 pi / n; the chord between the unit vectors is 2 sin(pi / n).
     assert curvature(circle(30, around)) == pytest.approx(2 * np.sin(np.pi / around))
-
-
-def test_there_and_back_is_the_largest_curvature() -> None:
-    path = np.array([0.0, 1, 0, 1, 0])[:, None, None]
-    assert curvature(path) == 2
 
 
 def test_curvature_by_a_loop() -> None:
@@ -57,7 +52,7 @@ def test_a_state_that_never_moves_has_curvature_zero(steps: int) -> None:
     assert curvature(np.ones((steps, 3, 4))) == 0
 
 
-def test_pca_keeps_a_flat_set_whole() -> None:
+def test_pca_keeps_the_distances_of_a_flat_set() -> None:
     plane = RNG.normal(size=(12, 8, 3)) @ RNG.normal(size=(3, 128))
     reduced, explained = reduce_states(plane)
     assert reduced.shape == (12, 8, 20)

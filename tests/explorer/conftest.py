@@ -8,7 +8,7 @@ import pytest
 from constrained_dnc.evaluation.scoring import evaluate
 from constrained_dnc.explorer import server
 from constrained_dnc.training.loop import train
-from explored_page import Browser, served, start_browser
+from explored_page import ExplorerBrowser, served, start_browser
 from tiny_runs import tiny_config
 
 
@@ -26,7 +26,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 @pytest.fixture(scope="session")
 def training_run(runs: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A run of its own, to be changed while it is looked at."""
+    """A copy of a run, to be changed while it is shown."""
     folder = tmp_path_factory.mktemp("more") / "training"
     shutil.copytree(runs["compr+reg"], folder)
     return str(folder)
@@ -40,7 +40,7 @@ def address(runs: dict[str, str], training_run: str) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ExplorerBrowser]:
     browser = start_browser(tmp_path_factory.mktemp("browser"))
     yield browser
     browser.driver.quit()

@@ -22,7 +22,7 @@ CONFIG = ModelConfig(memory_size=12, word_size=5, num_reads=2, hidden_size=16)
 @pytest.fixture(scope="module")
 def run():
     model = build_dnc(get_approach("compr+reg"), TASK, CONFIG, key=jax.random.key(1))
-    return model.with_memory_size(12).unroll(BATCH.inputs, internals=True)
+    return model.unroll(BATCH.inputs, internals=True)
 
 
 def shown(figure: go.Figure) -> list[np.ndarray]:
@@ -32,7 +32,6 @@ def shown(figure: go.Figure) -> list[np.ndarray]:
 
 
 def decoded(values) -> np.ndarray:
-
     if isinstance(values, list):
         return np.array(values, float)
     raw = np.frombuffer(base64.b64decode(values["bdata"]), values["dtype"])
@@ -112,7 +111,7 @@ def test_the_tape_hides_targets_that_the_loss_does_not_see(run):
     numeral, control = BATCH.inputs[:, SAMPLE].T
     np.testing.assert_array_equal(tape[0, :5], numeral[:5])
     np.testing.assert_array_equal(tape[1, 5], control[5])
-    assert np.isnan(tape[0, 5:]).all()  # nothing is given, which is no numeral
+    assert np.isnan(tape[0, 5:]).all()  # blank, which is no numeral
     assert np.isnan(np.delete(tape[1], 5)).all()
     assert np.isnan(tape[2:4, :6]).all()  # five numerals and the control signal
     np.testing.assert_array_equal(tape[2:4, 6:], BATCH.targets[6:, SAMPLE].T)
@@ -123,19 +122,19 @@ def test_the_tape_says_what_a_person_writes():
     batch = TASK.batch_of([(3, 2, 0)])
     (heatmap,) = figures.tape_figure(TASK, batch, 0.9 * batch.targets).data
     rows = dict(zip(heatmap.y, zip(heatmap.text, heatmap.customdata, strict=True), strict=True))
-    written, told = rows["in: numeral"]
+    written, hover = rows["in: numeral"]
     assert list(written) == ["3", "2", "0", *[""] * 5]
-    assert list(told[:3]) == ["3 (0.5)", "2 (0)", "0 (-1)"]  # as `cdnc show` has it
+    assert list(hover[:3]) == ["3 (0.5)", "2 (0)", "0 (-1)"]  # as `cdnc show` has it
     assert list(rows["target: result"][0]) == [*[""] * 4, "0", "2", "3", ""]
-    written, told = rows["out: result"]
+    written, hover = rows["out: result"]
     assert list(written) == [*[""] * 4, "0", "2", "3", ""]
-    assert list(told[4:7]) == ["0 (-0.9)", "2 (0)", "3 (0.45)"]
+    assert list(hover[4:7]) == ["0 (-0.9)", "2 (0)", "3 (0.45)"]
     assert list(rows["out: signal"][0]) == [*[""] * 4, "0", "0", "0", "1"]
     long = TASK.sample(0, 1, 200)
     assert figures.tape_figure(TASK, long, long.targets).data[0].text is None
 
 
-def test_hovering_tells_three_decimals(run):
+def test_hovering_shows_three_decimals(run):
     for draw in (figures.usage_figure, figures.gates_figure, figures.strengths_figure):
         assert all(":.3f}" in trace.hovertemplate for trace in draw(run.internals, SAMPLE).data)
 
@@ -157,18 +156,17 @@ def test_paths_of_states_meet_where_encoding_ends(run):
 
 
 def test_only_slots_in_play_are_drawn(run):
-    model = build_dnc(get_approach("compr+reg"), TASK, CONFIG, key=jax.random.key(1))
-    inside = model.with_memory_size(300).unroll(BATCH.inputs, internals=True).internals
-    weights = np.concatenate(
-        [inside.memory.write_weights[:, 0], inside.memory.read_weights[:, 0].reshape(-1, 300)]
-    ).max(0)
-    count = figures.slots_in_play(inside)
-    assert count < 300
-    assert weights[count:].max() < figures.TOUCHED
-    assert figures.slots_in_play(run.internals) >= figures.FEWEST_SLOTS
+    memory = run.internals.memory
+    writes, reads = np.zeros((12, 2, 300)), np.zeros((12, 2, 2, 300))
+    for slot, weight in ((20, 0.02), (40, 0.009)):
+        reads[5, SAMPLE, 1, slot - 1] = weight
+    memory = eqx.tree_at(lambda it: (it.write_weights, it.read_weights), memory, (writes, reads))
+    inside = eqx.tree_at(lambda it: it.memory, run.internals, memory)
+    assert figures.slots_in_play(inside, SAMPLE) == 20
+    assert figures.slots_in_play(inside, 0) == figures.FEWEST_SLOTS
 
 
-@pytest.mark.parametrize("step", [0, 13, True])
+@pytest.mark.parametrize("step", [0, 13])
 def test_a_step_that_is_not_there(run, step):
     with pytest.raises(SettingError, match=r"step must be an integer from 1 to 12"):
         figures.memory_figure(run.internals, step)

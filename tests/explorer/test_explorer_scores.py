@@ -3,13 +3,12 @@
 import json
 import shutil
 
-import pyarrow as pa
-
 from constrained_dnc import published, zoo
 from constrained_dnc.evaluation.scoring import EVALUATION_FILE
 from constrained_dnc.explorer import open_model, views
 from constrained_dnc.explorer.scores import Curve, describe_curves, describe_paper
 from constrained_dnc.files import read_tensors, write_tensors
+from constrained_dnc.results import read_results_file, write_results_file
 from constrained_dnc.training.disk import SELECTED, STATUS
 
 
@@ -44,11 +43,11 @@ def test_the_paper_stands_beside_its_own_rule(runs, monkeypatch, tmp_path):
     write_tensors(folder / SELECTED["score"], tensors, metadata | {"selection": "score"})
     (folder / SELECTED["unseen"]).unlink()
     scores = {
-        "score": {"trained": {"7": 0.99, "8": 0.5}, "extended": {"5": 0.96}},
-        "unseen": {"trained": {"3": 0.97, "4": 0.9}},
-        "seen": {"trained": {"2": 0.99}},
+        "score": {"4": {"7": 0.99, "8": 0.5}, "40": {"5": 0.96}},
+        "unseen": {"4": {"3": 0.97, "4": 0.9}},
+        "seen": {"4": {"2": 0.99}},
     }
-    about = {
+    metadata = {
         "trial": 0,
         "trials": [0],
         "iterations": 10,
@@ -56,7 +55,7 @@ def test_the_paper_stands_beside_its_own_rule(runs, monkeypatch, tmp_path):
         "commit": "",
         "scores": scores,
     }
-    (folder / zoo.SCORES).write_text(json.dumps(about))
+    (folder / zoo.SCORES).write_text(json.dumps(metadata))
     monkeypatch.setattr(zoo, "MODELS", tmp_path)
     model = open_model("zoo:copy/compr+reg")
     note = views.scores_note(model)
@@ -91,19 +90,14 @@ def test_a_run_without_scores_says_how_to_get_them(runs):
 def test_scores_of_another_run_are_not_shown(runs, tmp_path):
     folder = tmp_path / "run"
     shutil.copytree(runs["compr+reg"], folder)
-    path = evaluation_file(folder, "unseen", 4)
-    rows = [row | {"run_id": "another"} for row in read_table(path, SCHEMA).to_pylist()]
-    write_table(path, pa.Table.from_pylist(rows, SCHEMA))
+    path = folder / EVALUATION_FILE
+    write_results_file(path, read_results_file(path).assign(run_id="another"))
     assert open_model(str(folder)).curves == ()
 
 
-def test_corrupt_scores_do_not_hide_the_others(runs, tmp_path, caplog):
+def test_corrupt_scores_are_named(runs, tmp_path, caplog):
     folder = tmp_path / "run"
     shutil.copytree(runs["compr+reg"], folder)
-    path = evaluation_file(folder, "unseen", 4)
-    shutil.copyfile(path, evaluation_file(folder, "unseen", 40))
-    path.write_bytes(path.read_bytes()[:100])
-    assert len(open_model(str(folder)).curves) == 1
     path = folder / EVALUATION_FILE
     path.write_bytes(path.read_bytes()[:100])
     assert open_model(str(folder)).curves == ()

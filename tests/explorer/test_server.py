@@ -43,21 +43,21 @@ def ask(
 
 
 @pytest.mark.parametrize(
-    ("headers", "statuses"),
+    ("what", "headers", "status", "sentence"),
     [
-        ({}, {200}),
-        ({"Host": "localhost:1"}, {200}),  # through a tunnel
-        ({"Host": "evil.example"}, {404}),
-        ({"Host": "127.0.0.1.evil.example"}, {404}),
-        ({"Host": "127.0.0.1:80@evil.example"}, {400, 404}),  # malformed: Tornado's answer, or ours
-        ({"Host": "localhost.evil.example:80"}, {404}),
-        ({"Host": "[::1]:80"}, {404}),
-        ({"Sec-Fetch-Site": "same-origin"}, {200}),
-        ({"Sec-Fetch-Site": "cross-site"}, {403}),
+        ("models", {}, 200, ""),
+        ("models", {"Host": "localhost:1"}, 200, ""),  # through a tunnel
+        ("models", {"Sec-Fetch-Site": "same-origin"}, 200, ""),
+        ("models", {"Sec-Fetch-Site": "cross-site"}, 403, "Only the explorer's own page is"),
+        ("models", {"Host": "127.0.0.1.evil.example"}, 404, "There is nothing at this address."),
+        ("nowhere", {}, 404, "There is nothing at this address."),
     ],
 )
-def test_only_this_machine_and_this_page_are_answered(address, headers, statuses):
-    assert ask(address, "models", headers)[0] in statuses
+def test_only_this_machine_and_this_page_are_answered(address, what, headers, status, sentence):
+    answered, text = ask(address, what, headers)
+    assert answered == status
+    if sentence:
+        assert json.loads(text)["error"].startswith(sentence)
 
 
 def test_no_file_is_opened_that_the_browser_names(address, runs, tmp_path):
@@ -72,18 +72,11 @@ def test_no_file_is_opened_that_the_browser_names(address, runs, tmp_path):
     ("what", "parameters", "sentence"),
     [
         ("trace", {"problem": "1", "memory": "many"}, "memory_size must be "),
-        ("trace", {"problem": "1", "memory": "0"}, "memory_size must be "),
         ("draw", {"length": "-3"}, "length must be an integer"),
-        (
-            "draw",
-            {"length": "1000000"},
-            "length must be an integer from 1 to 250",
-        ),
+        ("draw", {"length": "1000000"}, "length must be an integer from 1 to 250"),
         ("draw", {"length": "3", "seed": "9" * 5000}, "must be an integer"),
-        ("trace", {"problem": ""}, "problem must be numerals"),
         ("trace", {"problem": "1 " * 50_000}, "the problem has length 50000; the explorer draws"),
         ("trace", {"problem": "x" * 100_000}, "(99802 more characters)"),
-        ("states", {"problem": "1 x"}, "problem must be numerals"),
         ("data", {"problem": "1 x"}, "problem must be numerals"),
         ("data", {"problem": "1 2", "step": "99"}, "step must be an integer from 1"),
     ],
@@ -92,20 +85,6 @@ def test_what_is_wrong_is_said_in_one_sentence(address, runs, what, parameters, 
     status, text = ask(address, what, model=runs["compr+reg"], **parameters)
     assert status == 400
     assert sentence in json.loads(text)["error"]
-
-
-@pytest.mark.parametrize(
-    ("what", "headers", "status", "sentence"),
-    [
-        ("nowhere", {}, 404, "There is nothing at this address."),
-        ("models", {"Host": "evil.example"}, 404, "There is nothing at this address."),
-        ("models", {"Sec-Fetch-Site": "cross-site"}, 403, "Only the explorer's own page is"),
-    ],
-)
-def test_every_refusal_is_a_sentence_in_json(address, what, headers, status, sentence):
-    found, text = ask(address, what, headers)
-    assert found == status
-    assert json.loads(text)["error"].startswith(sentence)
 
 
 def test_a_mistake_of_our_own_is_a_sentence_too(address, runs, monkeypatch, caplog):
@@ -133,8 +112,8 @@ def test_two_questions_at_once_get_an_answer_each(address, runs, monkeypatch):
             for text in ("4 3 2", "0 1")
         }
     for text, answer in answers.items():
-        status, found = answer.result()
-        assert (status, json.loads(found)["problem"]) == (200, text)
+        status, content = answer.result()
+        assert (status, json.loads(content)["problem"]) == (200, text)
 
 
 def test_a_trace_is_computed_once(address, runs, monkeypatch):
@@ -189,22 +168,12 @@ def test_bodies_are_refused_before_they_are_read(impatient_port):
         assert answer == b"" or answer.startswith(b"HTTP/1.1 400 ")
 
 
-@pytest.mark.parametrize(
-    "part", [b"", b"GET /models HT", b"GET /models HTTP/1.1\r\nHost: 127.0.0.1\r\n"]
-)
-def test_a_request_that_is_never_completed_ends(impatient_port, part):
+def test_a_request_that_is_never_completed_ends(impatient_port):
     before = time.monotonic()
     with socket.create_connection((server.HOST, impatient_port)) as connection:
-        connection.sendall(part)
+        connection.sendall(b"GET /models HT")
         assert received(connection) == b""
     assert 0.5 < time.monotonic() - before < 50
-
-
-def test_endless_headers_are_refused(impatient_port):
-    with socket.create_connection((server.HOST, impatient_port)) as connection:
-        with contextlib.suppress(OSError):
-            connection.sendall(b"GET / HTTP/1.1\r\nX: " + b"x" * (8 << 20))
-        assert b"200 OK" not in received(connection)
 
 
 def test_a_drawn_problem_is_one_of_the_task(address, runs):
@@ -236,8 +205,8 @@ def test_no_problem_is_offered_that_is_too_long_to_be_drawn(runs):
     model = open_model(runs["compr+reg"])
     training = replace(model.config.training, max_length=300, unseen_length=600)
     run = replace(model.run, config=replace(model.config, training=training))
-    said = views.describe(replace(model, run=run))
-    assert (said["first_length"], said["examples"]) == (250, [4, 250])
+    described = views.describe(replace(model, run=run))
+    assert (described["first_length"], described["examples"]) == (250, [4, 250])
 
 
 def test_a_taken_port():
@@ -258,7 +227,7 @@ def test_the_next_free_port_is_taken(monkeypatch):
         with pytest.raises(RunError, match="name one: --port"):
             server.listen(None)
         monkeypatch.setattr(server, "PORTS_TRIED", 20)
-        found = server.listen(None)
-        assert found.getsockname()[0] == server.HOST
-        assert found.getsockname()[1] > server.PORT
-        found.close()
+        with server.listen(None) as listening:
+            host, port = listening.getsockname()
+        assert host == server.HOST
+        assert port > server.PORT

@@ -13,14 +13,15 @@ from constrained_dnc.explorer import figures, open_model, traces, views
 from constrained_dnc.training.loop import train
 from tiny_runs import tiny_config
 
+PROBLEM = "3 1 4 1 0"  # one length: compiled once for each memory
 DOCUMENT = Path(__file__).parents[2] / "docs" / "explorer.md"
 
 
-@pytest.mark.parametrize("memory_size", [None, 9])
-def test_the_internals_are_those_of_unroll(runs, memory_size):
+def test_the_internals_are_those_of_unroll(runs):
     model = open_model(runs["compr+reg"])
-    made = traces.trace(model, "3 1 4 1 0", memory_size)
-    expected = model.dnc.unroll(made.batch.inputs, memory_size or 4, internals=True)
+    made = traces.trace(model, PROBLEM, 9)
+    network = model.dnc.with_memory_size(9)
+    expected = network.unroll(made.batch.inputs, internals=True)
     np.testing.assert_allclose(made.outputs, expected.outputs, rtol=1e-5, atol=1e-6)
     link = expected.internals.memory.link
     for mine, theirs in zip(
@@ -35,14 +36,14 @@ def test_the_internals_are_those_of_unroll(runs, memory_size):
 
 def test_a_growing_memory(runs):
     model = open_model(runs["compr+reg"])
-    made = traces.trace(model, "3 1 4 1 0", "growing")
-    given = predict(runs["compr+reg"], "3 1 4 1 0", memory_size="growing")
-    assert [entry.answer for entry in made.entries] == [str(entry) for entry in given]
+    made = traces.trace(model, PROBLEM, "growing")
+    predicted = predict(runs["compr+reg"], PROBLEM, memory="growing")
+    assert [entry.answer for entry in made.entries] == [str(entry) for entry in predicted]
     assert made.slots > 4  # more than in training: the problem is longer
     weights = made.internals.memory.write_weights[:, 0]
     assert weights.shape[-1] == made.slots
-    whole = model.dnc.unroll(made.batch.inputs, traces._memory(model, "growing"), internals=True)
-    room = whole.internals.memory.write_weights[:, 0]
+    unrolled = traces._with_memory(model, "growing").unroll(made.batch.inputs, internals=True)
+    room = unrolled.internals.memory.write_weights[:, 0]
     assert room.shape[-1] > made.slots  # of which nothing is shown or saved
     np.testing.assert_allclose(weights, room[:, : made.slots], rtol=1e-5, atol=1e-6)
     assert not np.any(room[:, made.slots :])
@@ -54,17 +55,16 @@ def test_a_growing_memory(runs):
 
 def test_the_answer_is_that_of_predict(runs):
     model = open_model(runs["compr+reg"])
-    made = traces.trace(model, "3 1 4")
-    given = predict(runs["compr+reg"], "3 1 4")
-    assert [entry.answer for entry in made.entries] == [str(entry) for entry in given]
-    assert [entry.right for entry in made.entries] == ["3", "1", "4"]
+    made = traces.trace(model, PROBLEM)
+    predicted = predict(runs["compr+reg"], PROBLEM)
+    assert [entry.answer for entry in made.entries] == [str(entry) for entry in predicted]
+    assert [entry.right for entry in made.entries] == PROBLEM.split()
     assert made.score == np.mean([entry.is_right for entry in made.entries])
-    assert made.first_result_step == 5
+    assert made.first_result_step == 7
 
 
 def test_an_answer_that_is_too_long_or_not_a_number(runs):
-    made = traces.trace(open_model(runs["compr+reg"]), "1 2")
-    task = made.model.task
+    task = open_model(runs["compr+reg"]).task
     pairs = ((1, 1), (2, None), (traces.MISSING, 0))
     entries = [traces._entry(task, *pair) for pair in pairs]
     assert [(entry.right, entry.answer, entry.is_right) for entry in entries] == [
@@ -94,21 +94,21 @@ def test_parameters_of_any_rule(runs, rule):
 
 
 def test_states_of_the_problem_and_of_companions(runs):
-    made = traces.trace(open_model(runs["compr+reg"]), "3 1 4")
+    made = traces.trace(open_model(runs["compr+reg"]), PROBLEM)
     paths = traces.state_paths(made, companions=3)
-    assert paths.shape == (8, 4, 2)
+    assert paths.shape == (12, 4, 2)
 
 
 def test_arrays_have_every_step(runs):
-    made = traces.trace(open_model(runs["compr+reg"]), "3 1 4")
+    made = traces.trace(open_model(runs["compr+reg"]), PROBLEM)
     arrays = traces.arrays(made)
     assert {"memory", "usage", "write_weights", "read_modes", "cell_state"} <= set(arrays)
-    assert {len(array) for array in arrays.values()} == {8}
+    assert {len(array) for array in arrays.values()} == {12}
 
 
 @pytest.mark.parametrize("memory_size", [9, "growing"])
 def test_the_documents_name_every_array_and_its_axes(runs, memory_size):
-    made = traces.trace(open_model(runs["compr+reg"]), "3 1 4", memory_size)
+    made = traces.trace(open_model(runs["compr+reg"]), PROBLEM, memory_size)
     with np.load(io.BytesIO(views.data_file(made, 3))) as saved:
         dimensions = {name: saved[name].ndim for name in saved.files}
     table = re.findall(r"^\| (`.*?) \| (.*?) \|", DOCUMENT.read_text(), re.M)
@@ -141,7 +141,7 @@ def test_what_cannot_be_drawn_is_refused(runs, text, memory_size, sentence):
 
 def test_stored_scores(runs):
     scored, unscored = (open_model(runs[name]) for name in ("compr+reg", "stateless-baseline"))
-    assert list(scored.scores) == ["4 slots, rule unseen"]
-    assert list(scored.scores["4 slots, rule unseen"]) == [1, 2, 3, 4]
+    assert list(scored.scores) == ["4 slots, rule score"]
+    assert list(scored.scores["4 slots, rule score"]) == [1, 2, 3, 4]
     assert unscored.scores == {}
     assert scored.state == "finished after 10 of 10 iterations"

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from constrained_dnc.analysis import embeddings
 from constrained_dnc.report import Report, build_report
 from constrained_dnc.study import read_study
 from made_up import add_rows
@@ -43,4 +44,7 @@ def small_report(small_study: Path) -> Report:
 
 @pytest.fixture(scope="session")
 def page(small_study: Path) -> Path:
-    return build_report(small_study)
+    """The page of the small study, with components of the states in place of t-SNE."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(embeddings, "embed", lambda states: states[..., :2])
+        return build_report(small_study)

@@ -119,8 +119,8 @@ def test_memories_are_compared_at_the_lengths_of_both(tmp_path: Path) -> None:
 
 def test_failing_at_training_lengths(tmp_path: Path) -> None:
     name = "logic: the stateless baseline fails even at lengths of training"
-    found = judged(sides(tmp_path / "a", "logic", stateless=[3, 3], stateful=[20, 20]), name)
-    assert (found.ours, found.agrees) == ("3 against 15", "agrees")
+    verdict = judged(sides(tmp_path / "a", "logic", stateless=[3, 3], stateful=[20, 20]), name)
+    assert (verdict.ours, verdict.agrees) == ("3 against 15", "agrees")
     nobody = sides(tmp_path / "b", "logic", stateless=[3, 3], stateful=[4, 4])
     assert judged(nobody, name).agrees == "not tested"
 

@@ -7,14 +7,12 @@ import shutil
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 
 import pytest
 from rich.console import Console
-from selenium import webdriver
 from selenium.webdriver.common.by import By
 
-from chromium import start_chromium
+from chromium import Browser, start_chromium
 from constrained_dnc.report import build_report, terminal_table
 from constrained_dnc.report.overview import budget_warning
 from constrained_dnc.study import read_study
@@ -81,7 +79,7 @@ def test_an_empty_study_has_a_page(tmp_path: Path) -> None:
 
 
 def test_other_tasks_and_approaches_alone_have_a_report(tmp_path: Path) -> None:
-    request = Request(("mine",), ("own-1", "own-2"), trials=2, samples=2, extended=False)
+    request = Request(("mine",), ("own-1", "own-2"), trials=2, analysis=False, extended=False)
     text = build_report(write_study(tmp_path, request)).read_text(encoding="utf-8")
     assert "own-1 / own-2" not in text
     assert 'href="tables/max_length_50.csv"' in text
@@ -98,36 +96,6 @@ def test_the_terminal_shows_ours_and_the_papers(small_study: Path) -> None:
     assert max(map(len, text.splitlines())) <= 100
 
 
-class Browser:
-    """A page in headless Chromium."""
-
-    def __init__(self, driver: webdriver.Chrome):
-        self.driver = driver
-
-    def show(self, page: Path, width: int, scheme: str) -> None:
-        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-        media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
-        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
-        self.driver.get(page.resolve().as_uri())
-
-    def run(self, script: str) -> Any:
-        return self.driver.execute_script(script)
-
-    def requests(self) -> list[str]:
-        """Every address that was requested beside the page and its data."""
-        entries = self.driver.get_log("performance")  # type: ignore[no-untyped-call]
-        messages = [json.loads(entry["message"])["message"] for entry in entries]
-        urls = [
-            message["params"]["request"]["url"]
-            for message in messages
-            if message["method"] == "Network.requestWillBeSent"
-            and message["params"]["documentURL"].startswith("file:")  # not the browser's own pages
-        ]
-        assert any(url.startswith("file:") for url in urls)  # the log does work
-        return [url for url in urls if not url.startswith(("file:", "data:", "blob:"))]
-
-
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     driver = start_chromium(tmp_path_factory.mktemp("profile"))
@@ -137,11 +105,11 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
 def test_the_page_in_a_browser(browser: Browser, page: Path, width: int, scheme: str) -> None:
-    browser.show(page, width, scheme)
-    assert browser.driver.get_log("browser") == []  # type: ignore[no-untyped-call]
-    assert browser.requests() == []
-    page_width = "const page = document.documentElement; return page.scrollWidth - page.clientWidth"
-    assert browser.run(page_width) == 0  # nothing sticks out sideways
+    browser.requests()
+    browser.show(page.resolve().as_uri(), width, scheme)
+    assert browser.complaints() == []
+    assert browser.requests() == [page.resolve().as_uri()]
+    assert browser.overflow() == 0
     # Two memories: per task a trace for each of four approaches, and the floor.
     counts = "return [...document.querySelectorAll('.js-plotly-plot')].map(c => c.data.length)"
     assert browser.run(counts) == [10, 10]
@@ -154,7 +122,7 @@ def test_the_page_in_a_browser(browser: Browser, page: Path, width: int, scheme:
 def test_a_click_on_the_legend_hides_an_approach_in_all_panels(
     browser: Browser, page: Path
 ) -> None:
-    browser.show(page, 1280, "light")
+    browser.show(page.resolve().as_uri())
     shown = (
         "return document.querySelector('.js-plotly-plot')"
         ".data.filter(t => t.visible !== 'legendonly').length"
@@ -162,8 +130,4 @@ def test_a_click_on_the_legend_hides_an_approach_in_all_panels(
     assert browser.run(shown) == 10
     browser.driver.execute_script("document.getElementById('curves').scrollIntoView()")
     browser.driver.find_elements(By.CSS_SELECTOR, "#chart-50 .legendtoggle")[0].click()
-    for _ in range(50):
-        if browser.run(shown) == 8:
-            break
-        browser.driver.execute_async_script("setTimeout(arguments[0], 100)")
-    assert browser.run(shown) == 8
+    browser.wait(f"{shown} === 8")

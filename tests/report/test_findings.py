@@ -22,12 +22,12 @@ def test_lengths_and_averages_from_the_files(tmp_path: Path, memory: str, up_to:
     frame = pd.concat(map(pd.read_parquet, sorted((path / "results").glob("*.parquet"))))
     frame = frame[frame["memory"] == memory]
     findings = Findings(read_study(path), "unseen")
-    found = findings.lengths.loc[(memory, "copy", "reg")]
+    lengths = findings.lengths.loc[(memory, "copy", "reg")]
     for measure, column in (("entries", "score"), ("whole", "sequence_accuracy")):
         medians = frame.groupby("length")[column].median()
-        assert found[measure] == max(medians[medians >= 0.95].index, default=0)
+        assert lengths[measure] == max(medians[medians >= 0.95].index, default=0)
         passed = frame[frame[column] >= 0.95].groupby("seed")["length"].max()
-        assert found[f"{measure}_each"] == tuple(passed)
+        assert lengths[f"{measure}_each"] == tuple(passed)
     averages = frame[frame["length"] <= up_to].groupby("seed")["score"].mean()
     np.testing.assert_allclose(findings.averages_of((memory, "copy", "reg")), averages)
 
@@ -73,17 +73,17 @@ def test_no_maximum_length_where_the_floor_reaches_95_percent(tmp_path: Path) ->
 
 def test_tau_pools_the_papers_stateful_approaches_only(tmp_path: Path) -> None:
     pooled = ("stateful-baseline", "compr", "reg", "compr+reg")
-    names = (*pooled, "stateless-baseline", "peephole", "compr+reg+used", "mine")
-    path = write_study(tmp_path, Request(("sort",), names, trials=3, samples=2, extended=False))
+    names = (*pooled, "stateless-baseline", "peephole")
+    path = write_study(tmp_path, Request(("sort",), names, trials=2, samples=2, extended=False))
     curvature, score = [], []
-    for name in (f"sort-{approach}-{seed}" for approach in pooled for seed in range(3)):
+    for name in (f"sort-{approach}-{seed}" for approach in pooled for seed in range(2)):
         rows = pd.read_parquet(path / "results" / f"{name}-20000.parquet")
         score.append(rows[rows["length"] <= 45]["score"].mean())
         curvature.append(float(np.load(path / "analysis" / f"{name}.npz")["curvature"]))
     findings = Findings(read_study(path), "unseen")
-    (found,) = findings.correlations
-    assert found.instances == 12
-    assert found.tau == pytest.approx(kendalltau(curvature, score).statistic)
+    (correlation,) = findings.correlations
+    assert correlation.instances == 8
+    assert correlation.tau == pytest.approx(kendalltau(curvature, score).statistic)
     assert set(findings.instances["approach"]) == {*names} - {"stateless-baseline"}
 
 

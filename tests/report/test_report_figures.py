@@ -23,8 +23,8 @@ ENDS = {"50": {"reg": [23, 30]}, "500": {"reg": [10, 60]}, "growing": {"reg": [4
 
 def lines_of(panel: Axes, colour: str) -> list[np.ndarray]:
     """The lines of a colour that are no dots."""
-    found = [line for line in panel.lines if line.get_color() == colour]
-    return [np.asarray(line.get_ydata()) for line in found if line.get_marker() == "None"]
+    lines = [line for line in panel.lines if line.get_color() == colour]
+    return [np.asarray(line.get_ydata()) for line in lines if line.get_marker() == "None"]
 
 
 def test_one_line_per_trial_and_the_floor(small_report: Report) -> None:
@@ -93,9 +93,9 @@ def test_trajectories_overlay_all_samples(small_report: Report, page: Path) -> N
             assert np.shape(dots.get_offsets()) == (31 * 2, 2)
 
 
-def test_wanted_embeddings_leave_out_the_decoding_of_search(small_report: Report) -> None:
-    wanted = states.wanted_embeddings(small_report.analysed)
-    phases = {(run_id.split("-")[0], phase) for run_id, phase in wanted}
+def test_embeddings_leave_out_the_decoding_of_search(small_report: Report) -> None:
+    pairs = states.wanted_embeddings(small_report.analysed)
+    phases = {(run_id.split("-")[0], phase) for run_id, phase in pairs}
     assert phases == {("sort", "encoding"), ("sort", "decoding"), ("search", "encoding")}
 
 
@@ -106,8 +106,8 @@ def test_the_three_best_and_of_the_others_the_three_worst(
     tmp_path: Path, trials: int, shown: list[int]
 ) -> None:
     findings = findings_of(tmp_path, "sort", {"50": {"reg": [90 - 10 * n for n in range(trials)]}})
-    found = [run_id for run_id in states._columns(findings, "sort", "reg") if run_id]
-    assert found == [f"sort-reg-{seed}" for seed in shown]
+    run_ids = [run_id for run_id in states._columns(findings, "sort", "reg") if run_id]
+    assert run_ids == [f"sort-reg-{seed}" for seed in shown]
 
 
 def test_histograms_are_shares_and_a_corrupt_analysis_leaves_a_word(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""t-SNE embeddings of a study's runs, each computed once and kept in the study directory.
+"""t-SNE embeddings of a study's runs, each computed once and stored in the study directory.
 
 One embedding of 64 samples of length 30 takes about 13 s of one core: only what the figures of a
 report show is embedded, by the first report that shows it.
@@ -41,9 +41,9 @@ def embedding(study: Study, run_id: str, phase: str) -> Float32[np.ndarray, "tim
         return None
     path = stored_at(study, states)
     if path.exists():
-        with suppress(RunError):  # a damaged one is made again
+        with suppress(RunError):  # a corrupt one is computed again
             stored = _read(path)
-            if stored.dtype == np.float32 and stored.shape == (*states.shape[:2], 2):
+            if stored.shape == (*states.shape[:2], 2):
                 return stored
     embedded = embed(states)
     make_folder(path.parent)
@@ -61,11 +61,11 @@ def _read(path: Path) -> Float32[np.ndarray, "..."]:
 
 def embed_all(
     study: Study,
-    wanted: Iterable[tuple[str, str]],
+    run_phases: Iterable[tuple[str, str]],
     progress: Callable[[str, int, int], None],
 ) -> None:
-    """Compute what is missing of the wanted (run id, phase), one per core side by side."""
-    pairs = list(wanted)
+    """Compute the missing embeddings of pairs (run id, phase), one per core at a time."""
+    pairs = list(run_phases)
     # Threads suffice: the gradient runs outside the interpreter lock.
     with ThreadPoolExecutor(available_cores()) as pool:
         for done, _ in enumerate(pool.map(lambda pair: embedding(study, *pair), pairs), start=1):
@@ -84,7 +84,7 @@ def phase_states(
 
 
 def stored_at(study: Study, states: Float[np.ndarray, "time batch dimensions"]) -> Path:
-    """Where the embedding of these states is kept: same states, same library, same file."""
+    """The file of these states' embedding, named by the states and the version of scikit-learn."""
     digest = hashlib.sha256(f"{sklearn.__version__} {states.shape} {states.dtype}".encode())
     digest.update(np.ascontiguousarray(states).tobytes())
     return embedding_file(study.path, digest.hexdigest()[:32])

@@ -1,4 +1,4 @@
-"""What happens inside a trained model: the arrays of the state-space and memory analyses."""
+"""State-space and memory analyses of a trained run, as arrays to store."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from jaxtyping import Bool
 
 from constrained_dnc.analysis.memory_modes import analyse_modes
 from constrained_dnc.analysis.state_space import analyse_states
-from constrained_dnc.choices import PAPER_RULE, SelectionRule
+from constrained_dnc.choices import PAPER_RULE
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.shapes import AnyArray, Array, Float
 from constrained_dnc.tasks.task import Batch
@@ -18,14 +18,14 @@ from constrained_dnc.training.run import Run
 from constrained_dnc.training.streams import evaluation_batch
 
 
-def analyse_run(run: Run, selection: SelectionRule = PAPER_RULE) -> dict[str, Any]:
+def analyse_run(run: Run) -> dict[str, Any]:
     """States at the unseen length of selection and access modes at the longest training length.
 
-    In the paper these are 30 and 15. The parameters are those of the paper's rule by default.
+    In the paper these are 30 and 15. The parameters are those of the paper's rule.
     States are the carried ones, before any constraint that changes them. A controller without a
     state has none, and those of a run that diverged may not be finite: then they are left out.
     """
-    training, task, model = run.config.training, run.task, run.selected(selection).model
+    training, task, model = run.config.training, run.task, run.selected(PAPER_RULE).model
     arrays: dict[str, Any] = {}
     batch = evaluation_batch(task, run.config, training.unseen_length, 0)
     carried, uncompressed, _, _ = _inside(model, batch.inputs)

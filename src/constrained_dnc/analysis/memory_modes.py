@@ -1,4 +1,4 @@
-"""How the memory is addressed: histograms of the write and read modes."""
+"""Histograms of the write and read modes of the memory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 BINS = 20
-"""Of the histograms of modes."""
+"""Bins of a histogram on [0, 1]."""
 CONTENT = 2  # order of the read modes: backward, forward, content
 
 
@@ -32,13 +32,7 @@ def analyse_modes(
         "decoding": ~is_encoding if is_decoding is None else is_decoding,
     }
     return {
-        f"{mode}_{phase}": histogram(values[steps])
+        f"{mode}_{phase}": np.histogram(values[steps], BINS, (0.0, 1.0))[0]
         for mode, values in modes.items()
         for phase, steps in phases.items()
     }
-
-
-def histogram(values: Float[np.ndarray, "..."]) -> Int[np.ndarray, "bins"]:
-    """Counts in 20 equal bins on [0, 1]."""
-    counts, _ = np.histogram(values, bins=BINS, range=(0.0, 1.0))
-    return counts

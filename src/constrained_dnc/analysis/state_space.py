@@ -1,4 +1,4 @@
-"""How the cell state moves: principal components, curvature, t-SNE."""
+"""Trajectories of the cell state: principal components, curvature, t-SNE."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def analyse_states(
     encoding_steps: int,
     num_steps: Int[np.ndarray, "batch"] | None = None,
 ) -> Mapping[str, np.ndarray]:
-    """What is stored about the states of one batch; states are those before compression.
+    """Reduced states of one batch, their explained variance and curvature, for storage.
 
-    `num_steps` says how many steps belong to each sample, if not all: the rest is padding.
+    `num_steps` is the number of steps of each sample, by default all: the rest is padding.
     """
     time, batch, _ = cell_states.shape
     ends = np.full(batch, time) if num_steps is None else num_steps
@@ -89,7 +89,7 @@ def split_phases(
 def embed(
     states: Float[np.ndarray, "time batch dimensions"],
 ) -> Float32[np.ndarray, "time batch 2"]:
-    """t-SNE of all states of one phase to the plane, always the same for the same states.
+    """t-SNE of all states of one phase to the plane, deterministic.
 
     Perplexity 50, less when there are too few states for it; random initialisation.
     """

@@ -8,15 +8,16 @@ from itertools import combinations
 from math import comb
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Num
 from scipy import stats
 
 from constrained_dnc import published
 from constrained_dnc.published import MASTERED, Description
 
 SIGNIFICANCE = 0.05
+CONFIDENCE, RESAMPLES = 0.95, 2000  # of bootstrap intervals
 MOST_DIVISIONS = comb(16, 8)
-"""Ways to divide trials among two approaches; with ties a test goes through up to so many."""
+"""With ties, a test enumerates up to this many ways to divide the trials among two approaches."""
 PAPER_INSTANCES = len(published.STATEFUL) * published.TRIALS  # per task
 CONSTRAINED = ("compr", "reg", "compr+reg")
 BASELINE = "stateful-baseline"
@@ -37,33 +38,32 @@ def max_length(
 
 
 def max_length_interval(
-    scores: Float[np.ndarray, "trials lengths"],
-    lengths: Int[np.ndarray, "lengths"],
-    resamples: int = 2000,
-    confidence: float = 0.95,
+    scores: Float[np.ndarray, "trials lengths"], lengths: Int[np.ndarray, "lengths"]
 ) -> tuple[int, int] | None:
-    """Percentile bootstrap over trials, with a fixed seed; None for a single trial."""
-    trials = len(scores)
-    if trials < 2:
+    """The 95 % interval of the maximum length; None for a single trial."""
+    if len(scores) < 2:
         return None
-    drawn = np.random.default_rng(0).integers(trials, size=(resamples, trials))
     # The order of the drawn trials does not matter: few of the draws are different.
-    different, count = np.unique(np.sort(drawn, axis=1), axis=0, return_counts=True)
-    passes = np.median(scores[different], axis=1) >= MASTERED
+    draws, count = np.unique(np.sort(_draws(len(scores)), axis=1), axis=0, return_counts=True)
+    passes = np.median(scores[draws], axis=1) >= MASTERED
     longest = np.max(np.where(passes, lengths, 0), axis=1, initial=0)
-    tail = (1 - confidence) / 2
-    ends = np.quantile(np.repeat(longest, count), [tail, 1 - tail], method="inverted_cdf")
-    return int(ends[0]), int(ends[1])
+    low, high = _interval(np.repeat(longest, count))
+    return int(low), int(high)
 
 
-def median_interval(
-    values: Float[np.ndarray, "trials"], resamples: int = 2000, confidence: float = 0.95
-) -> tuple[float, float]:
-    """Percentile bootstrap of the median over trials, with a fixed seed."""
-    drawn = np.random.default_rng(0).integers(len(values), size=(resamples, len(values)))
-    medians = np.median(values[drawn], axis=1)
-    tail = (1 - confidence) / 2
-    low, high = np.quantile(medians, [tail, 1 - tail], method="inverted_cdf")
+def median_interval(values: Float[np.ndarray, "trials"]) -> tuple[float, float]:
+    """The 95 % interval of the median over trials."""
+    return _interval(np.median(values[_draws(len(values))], axis=1))
+
+
+def _draws(trials: int) -> Int[np.ndarray, "resamples trials"]:
+    """Trials drawn with replacement for a percentile bootstrap, from a fixed seed."""
+    return np.random.default_rng(0).integers(trials, size=(RESAMPLES, trials))
+
+
+def _interval(resampled: Num[np.ndarray, "resamples"]) -> tuple[float, float]:
+    tail = (1 - CONFIDENCE) / 2
+    low, high = np.quantile(resampled, [tail, 1 - tail], method="inverted_cdf")
     return float(low), float(high)
 
 
@@ -126,11 +126,11 @@ def pairwise_tests(
     Exact for at most eight trials, else by normal approximation. The adjustment is
     Benjamini-Hochberg over all the tests returned.
     """
-    wanted = list(pairs)
+    pairs = list(pairs)
     cases = [
         (task, *pair)
         for task in tasks
-        for pair in wanted
+        for pair in pairs
         if all((task, approach) in averages for approach in pair)
     ]
     samples = [(averages[task, first], averages[task, second]) for task, first, second in cases]
@@ -173,7 +173,7 @@ def adjust(p: Float[np.ndarray, "tests"]) -> Float[np.ndarray, "tests"]:
 
 
 def smallest_p(first_trials: int, second_trials: int) -> float:
-    """The smallest two-sided p an exact Mann-Whitney U test can give with so many trials.
+    """The smallest two-sided p an exact Mann-Whitney U test can give with these numbers of trials.
 
     >>> smallest_p(3, 3)
     0.1
@@ -182,7 +182,7 @@ def smallest_p(first_trials: int, second_trials: int) -> float:
 
 
 def smallest_tau_p(instances: int) -> float:
-    """The p of Kendall's tau when so many instances are in perfect order; NaN for too few.
+    """The p of Kendall's tau when this many instances are in perfect order; NaN for too few.
 
     >>> round(smallest_tau_p(4), 3)
     0.042
@@ -191,11 +191,11 @@ def smallest_tau_p(instances: int) -> float:
     return _kendall(order, order)[1]
 
 
-def few_trials_warning(tests: Iterable[PairTest]) -> str | None:
-    """A sentence for the reader when there are fewer trials than the paper's."""
+def few_trials_warning(tests: Iterable[PairTest]) -> str:
+    """A sentence for studies with fewer trials than the paper's; empty for the others."""
     counts = [test.trials for test in tests]
     if not counts or min(min(pair) for pair in counts) >= published.TRIALS:
-        return None
+        return ""
     most, fewest = (best(counts, key=lambda pair: smallest_p(*pair)) for best in (min, max))
     least = smallest_p(*most)
     sizes = f"{most[0]} against {most[1]} trials"

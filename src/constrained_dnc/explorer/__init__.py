@@ -1,4 +1,4 @@
-"""See what the memory does: figures of a model at work on one problem, and a local page."""
+"""Figures of a model's memory at work on one problem, and a local page."""
 
 from constrained_dnc.explorer.figures import (
     gates_figure,

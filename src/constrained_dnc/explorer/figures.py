@@ -1,7 +1,7 @@
-"""What happened inside a DNC, as Plotly figures: one function per figure.
+"""Plotly figures of the internals of a DNC, one function per figure.
 
-They take the internals of `model.unroll(inputs, internals=True)`, in which samples lie
-side by side; `sample` says which one is drawn. Steps, slots and heads are counted from 1.
+They take the internals of `model.unroll(inputs, internals=True)` and draw one sample of the batch.
+Steps, slots and heads are counted from 1.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from constrained_dnc.tasks.task import AbstractTask, Batch
 Values = Float[np.ndarray, "..."]
 
 TOUCHED = 0.01
-"""A slot that no weight ever reaches by this much is not in play."""
+"""A slot whose weights never reach this is not drawn."""
 WEAK = 0.5
 """Where no weight reaches this, colours are scaled to the largest weight."""
 FEWEST_SLOTS = 8
@@ -38,13 +38,13 @@ DASHES = ("solid", "dash", "dot", "dashdot")
 FAR = 200
 """From this length on, lengths lie on a logarithmic axis."""
 MOST_WRITTEN_STEPS = 130
-"""On a longer tape the cells are too narrow for writing."""
+"""On a longer tape the cells are too narrow for text."""
 ROW = 17
-"""Pixels of a row with a name."""
+"""Height of a named row in pixels."""
 
 
 def slots_in_play(internals: Internals, sample: int = 0) -> int:
-    """The slots up to the last one that is written or read noticeably; never very few."""
+    """The number of slots up to the last one noticeably written or read, at least 8."""
     memory = internals.memory
     written = np.asarray(memory.write_weights[:, sample]).max(0)
     read = np.asarray(memory.read_weights[:, sample]).max((0, 1))
@@ -59,9 +59,9 @@ def tape_figure(
     outputs: Float[AnyArray, "time batch outputs"],
     sample: int = 0,
 ) -> go.Figure:
-    """Input, target and output of every step; targets only where the loss looks.
+    """Input, target and output of every step; targets only at the steps of the loss.
 
-    Cells say what a person writes, colours what the network sees.
+    Cells show symbols, colours the values that the network sees.
     """
     rows = rows_of(task, batch, np.asarray(outputs), sample)
     figure = _rows_figure({row.name: row.values for row in rows}, (-1.0, 1.0), room=4)
@@ -111,7 +111,7 @@ def gates_figure(internals: Internals, sample: int = 0) -> go.Figure:
 
 
 def read_modes_figure(internals: Internals, sample: int = 0) -> go.Figure:
-    """How each head found its slot: backward, forward or by content."""
+    """How each head addresses the memory: backward, forward or by content."""
     modes = np.asarray(internals.interface.read_modes[:, sample])  # time reads 3
     steps, heads, _ = modes.shape
     figure = _over_time(steps, 30 + style.TOP + style.BOTTOM + 44 * heads, heads)
@@ -178,7 +178,7 @@ def memory_figure(
     """The memory matrix after one step: a row for each slot."""
     memory = np.asarray(internals.memory.memory[:, sample])
     contents = memory[_index("step", step, len(memory)), : _shown(internals, sample, slots)]
-    # of all steps, so that colours keep their meaning while one scrubs
+    # Over all steps, so that colours keep their meaning from step to step.
     largest = float(np.nanmax(np.abs(memory), initial=1e-6))
     figure = _matrix_figure(contents, (-largest, largest), "entry")
     figure.update_yaxes(title_text="slot")
@@ -314,8 +314,8 @@ def _shown(internals: Internals, sample: int, slots: int | None) -> int:
 
 
 def _index(setting: str, number: int, count: int) -> int:
-    """The place of what is counted from 1."""
-    if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= count:
+    """The index of a step or slot counted from 1."""
+    if not 1 <= number <= count:
         raise SettingError(setting, number, f"an integer from 1 to {count}")
     return number - 1
 

@@ -1,4 +1,4 @@
-"""The models that can be looked at: pretrained ones, and runs, also those still training."""
+"""The models of the explorer: pretrained ones and runs, including those still training."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Model:
         return self.config.training.min_length, self.config.training.max_length
 
     def first_length(self, is_compared: bool = False) -> int:
-        """Of the first problem; longer than in training for two models, which differ there."""
+        """The length of the first problem; when comparing models, longer than in training."""
         longest = self.config.training.max_length
         return min(2 * longest if is_compared else longest, MAX_DRAWN_LENGTH)
 
@@ -97,7 +97,7 @@ def open_model(
 
 
 def cache_key(name: str) -> Any:
-    """Something that changes when the parameters, the state or the scores of a model do."""
+    """A value that changes with the parameters, the status or the scores of a model."""
     if zoo.is_name(name):
         return name
     folder = Path(name)

@@ -20,71 +20,71 @@ async function request(what, parameters) {
   throw new Error(error);
 }
 
-async function ask(what, parameters) { return (await request(what, parameters)).json(); }
+async function fetchJson(what, parameters) { return (await request(what, parameters)).json(); }
 
-function complain(error) {
+function showError(error) {
   $("error").textContent = error ? error.message : "";
   $("error").hidden = !error;
 }
 
 // What was refused before is no news while something else is computed.
-function compute() {
-  complain(null);
+function setBusy() {
+  showError(null);
   $("busy").textContent = "computing…";
   $("views").setAttribute("aria-busy", "true");
 }
 
-function rest() {
+function setIdle() {
   $("busy").textContent = "";
   $("views").removeAttribute("aria-busy");
 }
 
 // Says what was refused. The form goes back to what is shown, but for the text, which is to be corrected.
-function refuse(error) {
-  complain(error);
-  rest();
+function restoreShown(error) {
+  showError(error);
+  setIdle();
   if (!views.length) return;
   Object.assign(state, shown, {step: Number($("step").value), slot: Number($("slot").value)});
-  refill($("problem").value);
-  remember();
+  fillFormKeeping($("problem").value);
+  scheduleLink();
 }
 
-function refill(typed) {
+function fillFormKeeping(typed) {
   fillForm();
   if (typed) $("problem").value = typed;
 }
 
 async function load() {
   const mine = ++requests, {model, compare, problem, memory} = state;
-  compute();
+  setBusy();
   try {
     if (problem.length > MAX_CHARACTERS) throw new Error(`The problem has ${problem.length} characters; at most ${MAX_CHARACTERS} fit into an address.`);
     const answers = await Promise.all([model, compare].filter(Boolean).map(name =>
-      ask("trace", new URLSearchParams({model: name, problem, memory}))));
+      fetchJson("trace", new URLSearchParams({model: name, problem, memory}))));
     if (mine !== requests) return; // a later question has overtaken this one
     shown = {model, compare, problem, memory};
     content.models = content.models.map(each => (answers.find(view => view.model.name === each.name) || {model: each}).model);
     await showViews(answers);
-    if (mine === requests) refill(document.activeElement === $("problem") && $("problem").value); // may be typing
+    if (mine === requests) fillFormKeeping(document.activeElement === $("problem") && $("problem").value); // may be typing
   } catch (error) {
-    if (mine === requests) refuse(error);
+    if (mine === requests) restoreShown(error);
   } finally {
-    if (mine === requests) rest();
+    if (mine === requests) setIdle();
   }
 }
 
 async function drawProblem(length, seed) {
   const mine = ++requests;
-  compute();
+  setBusy();
   try {
-    const {problem} = await ask("draw", new URLSearchParams({model: state.model, length, seed}));
+    const {problem} = await fetchJson("draw", new URLSearchParams({model: state.model, length, seed}));
     if (mine !== requests) return;
     $("problem").value = problem;
     if (state.problem) state.step = 0; // a link may name a step, and no problem
     state.problem = problem;
     await load();
   } catch (error) {
-    if (mine === requests) refuse(error);
+    if (mine === requests) restoreShown(error);
   }
 }
 
@@ -124,7 +124,7 @@ function fillForm() {
   $("length").max = chosen.max_length;
   $("lead").textContent = `${chosen.task}: ${chosen.summary}`;
   fillExamples(chosen);
-  news();
+  showNews();
 }
 
 function fillExamples({name, examples}) {
@@ -136,7 +136,7 @@ function fillExamples({name, examples}) {
 }
 
 // How far the runs on the screen are by now, and whether they have newer parameters.
-function news() {
+function showNews() {
   const items = [];
   for (const view of views) {
     const now = model(view.model.name);
@@ -156,7 +156,7 @@ function news() {
   if (hadFocus) $("news").querySelector("button")?.focus();
 }
 
-async function choose(name) {
+async function chooseModel(name) {
   const before = model(state.model), after = model(name);
   state.model = name;
   const sameTask = before && before.task === after.task;
@@ -173,9 +173,9 @@ function showProblem() {
 
 async function poll() {
   if (views.some(view => view.model.is_training)) {
-    const models = await ask("models", "").catch(() => content.models);
+    const models = await fetchJson("models", "").catch(() => content.models);
     content.models = models.map(each => each.error ? model(each.name) || each : each);
-    news();
+    showNews();
   }
   setTimeout(poll, POLL);
 }
@@ -186,7 +186,7 @@ function listen() {
     if (state.problem !== $("problem").value) Object.assign(state, {problem: $("problem").value, step: 0});
     load();
   };
-  $("model").onchange = () => choose($("model").value);
+  $("model").onchange = () => chooseModel($("model").value);
   $("compare").onchange = () => { state.compare = $("compare").value; load(); };
   $("slots").oninput = () => { $("memory").value = stops()[$("slots").value]; };
   $("slots").onchange = $("memory").onchange = () => {
@@ -241,7 +241,7 @@ $("step").oninput = () => setStep(Number($("step").value));
 $("back").onclick = () => setStep(state.step - 1);
 $("forth").onclick = () => setStep(state.step + 1);
 $("play").onclick = play;
-$("slot").onchange = () => follow(Number($("slot").value));
+$("slot").onchange = () => followSlot(Number($("slot").value));
 dark.addEventListener("change", redraw);
 let resizing = 0;
 addEventListener("resize", () => { clearTimeout(resizing); resizing = setTimeout(redraw, 150); });
@@ -269,24 +269,24 @@ async function saveData(event, view) {
     element("a", {href, download}).click();
     setTimeout(() => URL.revokeObjectURL(href), 60000);
   } catch (error) {
-    complain(error);
+    showError(error);
   }
 }
 
-function address() {
-  clearTimeout(remembering);
+function writeLink() {
+  clearTimeout(linkTimer);
   if (!views.length) return; // what was refused is in no link
   const known = Object.entries({...shown, step: state.step, slot: state.slot, hidden: state.hidden}).filter(([, value]) => value);
   history.replaceState(null, "", `#${new URLSearchParams(known)}`);
 }
 
-let remembering = 0;
-function remember() {
-  clearTimeout(remembering);
-  remembering = setTimeout(address, 250);
+let linkTimer = 0;
+function scheduleLink() {
+  clearTimeout(linkTimer);
+  linkTimer = setTimeout(writeLink, 250);
 }
 
-function recall(link = location.href) {
+function readLink(link = location.href) {
   const known = Object.fromEntries(new URLSearchParams(new URL(link).hash.slice(1)));
   if (served) Object.assign(state, FRESH); // a link says all of it, and leaves out what is fresh
   for (const name of Object.keys(FRESH)) {
@@ -295,7 +295,7 @@ function recall(link = location.href) {
 }
 
 $("share").onclick = async () => {
-  address();
+  writeLink();
   try {
     await navigator.clipboard.writeText(location.href);
     $("share").textContent = "Copied";
@@ -307,10 +307,10 @@ $("share").onclick = async () => {
 
 // --- the beginning ---
 
-function unknown(name) { return new Error(`This explorer has no model ${name || "without a name"}.`); }
+function unknownModel(name) { return new Error(`This explorer has no model ${name || "without a name"}.`); }
 
-async function begin() {
-  recall();
+async function start() {
+  readLink();
   document.body.classList.toggle("whole", !served);
   if (!served) {
     const [{model: {task, summary, name}, problem}] = content.views;
@@ -322,44 +322,44 @@ async function begin() {
   }
   const usable = content.models.filter(({error}) => !error);
   $("model").replaceChildren(...options(content.models));
-  if (!usable.length) return complain(new Error(content.models[0].error));
+  if (!usable.length) return showError(new Error(content.models[0].error));
   listen();
   setTimeout(poll, POLL);
-  const wanted = usable.some(({name}) => name === state.model);
-  const unknownModel = wanted ? "" : state.model;
-  if (!wanted) Object.assign(state, FRESH, {model: usable[0].name});
+  const isKnown = usable.some(({name}) => name === state.model);
+  const missing = isKnown ? "" : state.model;
+  if (!isKnown) Object.assign(state, FRESH, {model: usable[0].name});
   fillForm();
   await showProblem();
-  if (!views.length) await startAfresh();
-  if (unknownModel) complain(unknown(unknownModel));
+  if (!views.length) await openDefault();
+  if (missing) showError(unknownModel(missing));
 }
 
 // After a link to what is refused: still something to look at.
-async function startAfresh() {
+async function openDefault() {
   const message = $("error").textContent;
   Object.assign(state, {...FRESH, model: state.model});
   fillForm();
   await showProblem();
-  if (message) complain(new Error(message));
+  if (message) showError(new Error(message));
 }
 
 addEventListener("hashchange", ({newURL}) => {
-  clearTimeout(remembering); // what was shown until now is not to replace the new link
+  clearTimeout(linkTimer); // what was shown until now is not to replace the new link
   const before = {...state};
-  recall(newURL);
+  readLink(newURL);
   if (!served) {
     setStep(requestedStep());
-    follow(state.slot);
+    followSlot(state.slot);
     return;
   }
-  const {error} = model(state.model) || {error: unknown(state.model).message};
+  const {error} = model(state.model) || {error: unknownModel(state.model).message};
   if (error) {
-    complain(new Error(error));
+    showError(new Error(error));
     Object.assign(state, before);
-    remember();
+    scheduleLink();
     return;
   }
   fillForm();
   showProblem();
 });
-begin();
+start();

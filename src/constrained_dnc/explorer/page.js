@@ -76,7 +76,7 @@ function several(what, numbers) {
   return `${what}s ${row ? `${numbers[0]} to ${last}` : `${numbers.slice(0, -1).join(", ")} and ${last}`}`;
 }
 
-function story(view, step) {
+function describeStep(view, step) {
   const n = view.slots, t = step - 1, parts = [], idle = [];
   const write = view.write_weights.values.subarray(t * n, (t + 1) * n);
   const slot = largest(write), gate = view.write_gate.values[t];
@@ -95,7 +95,7 @@ function story(view, step) {
   return parts.join(" ");
 }
 
-function slotStory(view, slot) {
+function describeSlot(view, slot) {
   if (slot > view.all_slots) return `This memory has no slot ${slot}.`;
   if (slot > view.slots) return `Slot ${slot}. Never written, never read: no weight reaches it by ${view.touched}.`;
   const n = view.slots, written = [], reads = [];
@@ -166,7 +166,7 @@ function togglePanel(name) {
   state.hidden = (hidden.includes(name) ? hidden.filter(each => each !== name) : [...hidden, name]).join();
   views.flatMap(view => view.panels).filter(panel => panel.name === name).forEach(fold);
   redraw();
-  remember();
+  scheduleLink();
 }
 
 const isVisible = panel => !panel.section.hidden && !panel.section.classList.contains("folded");
@@ -208,15 +208,15 @@ function paint(panel, matrix) {
   place(canvas, area.left, area.top, area.width, area.height);
 }
 
-let settling = 0;
-function settle() {
+let updateTimer = 0;
+function updatePlots() {
   for (const panel of views.flatMap(view => view.panels)) {
     if (panel.matrix && isVisible(panel)) {
       panel.figure.data[0] = {...panel.figure.data[0], z: panel.matrix};
       draw(panel);
     }
   }
-  remember();
+  scheduleLink();
 }
 
 function domains(figure) {
@@ -266,13 +266,13 @@ function showStep() {
       }
       placeMarks(panel);
     }
-    view.story.textContent = story(view, state.step);
+    view.story.textContent = describeStep(view, state.step);
     showEntry(view, state.step - view.first_result_step);
   }
   $("step").value = state.step;
   $("where").textContent = `step ${state.step} of ${views[0].steps}, ${phase(views[0], state.step)}`;
-  clearTimeout(settling);
-  settling = setTimeout(settle, 160);
+  clearTimeout(updateTimer);
+  updateTimer = setTimeout(updatePlots, 160);
 }
 
 function requestedStep() { return state.step || views[0].first_result_step; }
@@ -288,7 +288,7 @@ function showSlot(view, slot) {
   panel.section.hidden = !slot;
   panel.frame.hidden = !drawn;
   if (!slot) return;
-  panel.words.textContent = slotStory(view, slot);
+  panel.words.textContent = describeSlot(view, slot);
   if (!drawn) return;
   const n = view.slots, at = slot - 1, every = (values, stride, offset) =>
     Float32Array.from({length: view.steps}, (_, t) => values[t * stride + offset]);
@@ -299,18 +299,18 @@ function showSlot(view, slot) {
   show(panel);
 }
 
-function follow(slot) {
+function followSlot(slot) {
   const most = Math.max(...views.map(view => view.all_slots));
   const exists = Number.isInteger(slot) && slot >= 0 && slot <= most; // 0: none
   if (exists) state.slot = slot;
   else if (!(state.slot <= most)) state.slot = 0;
-  complain(exists ? null : new Error(`There is no slot ${slot}: slots are numbered from 1 to ${most}.`));
+  showError(exists ? null : new Error(`There is no slot ${slot}: slots are numbered from 1 to ${most}.`));
   $("slot").value = state.slot || "";
   for (const view of views) {
     showSlot(view, state.slot);
     view.panels.forEach(placeMarks);
   }
-  remember();
+  scheduleLink();
 }
 
 // Draws a panel, and listens to its clicks from the first time on.
@@ -321,7 +321,7 @@ async function show(panel) {
   if (isNew) panel.plot.on("plotly_click", ({points: [point]}) => {
     if (panel.over_time) setStep(point.x);
     if (panel.name === "states" && point.customdata) setStep(point.customdata);
-    if (panel.over_slots) follow(point.y);
+    if (panel.over_slots) followSlot(point.y);
   });
 }
 
@@ -349,7 +349,7 @@ async function showViews(answers) {
     if (!panel.figure || !isVisible(panel)) continue;
     await show(panel);
   }
-  follow(state.slot);
+  followSlot(state.slot);
   views.forEach(showStates);
 }
 
@@ -395,7 +395,7 @@ function answerCard(view) {
 async function showStates(view) {
   const panel = view.panels.find(({name}) => name === "states");
   let states = view.states, why = "There is no path: the controller carries no state, or not a finite one.";
-  if (served) states = await ask("states", query(view)).catch(error => { why = `no state is shown: ${error.message}`; });
+  if (served) states = await fetchJson("states", query(view)).catch(error => { why = `no state is shown: ${error.message}`; });
   if (!views.includes(view)) return;
   if (!states) {
     panel.words.textContent = why;

@@ -15,7 +15,7 @@ from constrained_dnc.explorer.traces import Trace
 
 
 def compose(models: Sequence[dict[str, Any]]) -> str:
-    """The page that asks its server."""
+    """The page for a server."""
     return _fill({"models": list(models)}, '<script src="plotly.js"></script>')
 
 

@@ -1,4 +1,4 @@
-"""The page on this machine: only the models it was started with, no file that a browser names."""
+"""The local web server: it serves the models it was started with, and no other file."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ MAX_BODY_BYTES = 0
 REQUEST_SECONDS = 60
 """After which a connection without a complete request is closed."""
 TRACES_KEPT = 4
-"""A trace may take 100 MB; its figures, its states and its numbers are asked for one by one."""
+"""A trace may take 100 MB; figures, states and numbers of one trace are three requests."""
 SENTENCES = {
     403: "Only the explorer's own page is answered.",
     404: "There is nothing at this address.",
@@ -74,13 +74,13 @@ class ModelCache:
         return self._models[name][1]
 
     def trace(self, name: str, text: str, memory_size: MemorySize | None) -> Trace:
-        """A model at work on a problem; computed once while it is kept."""
+        """The trace of a model on a problem, cached."""
         model = self.model(name)
-        text = model.task.format_problem(model.task.parse(text))  # one key for all ways to write it
+        text = model.task.format_problem(model.task.parse(text))  # one cache key for all spellings
         return self._traces(model, text, memory_size or model.memory_size)
 
     def describe(self) -> list[dict[str, Any]]:
-        """All models in words; one that cannot be opened says why."""
+        """Metadata of all models; an error for one that cannot be opened."""
         described = []
         for name in self.names:
             try:
@@ -99,7 +99,7 @@ class Refused(tornado.web.HTTPError):
 
 
 class Handler(tornado.web.RequestHandler):
-    """Answers this page only, in a thread; says in one sentence what is wrong."""
+    """Answers requests of the page in a thread; errors are one sentence each."""
 
     def initialize(self, models: ModelCache, threads: ThreadPoolExecutor) -> None:
         self.models, self.threads = models, threads
@@ -128,7 +128,7 @@ class Handler(tornado.web.RequestHandler):
         self.finish(views.dumps(result))
 
     def write_error(self, status_code: int, **context: Any) -> None:
-        """Whatever went wrong, the page gets a sentence to show."""
+        """Send the sentence that the page shows."""
         _, error, _ = context.get("exc_info", (None, None, None))
         default = SENTENCES.get(status_code, f"The request was refused: {self._reason}.")
         sentence = error.sentence if isinstance(error, Refused) else default
@@ -136,7 +136,7 @@ class Handler(tornado.web.RequestHandler):
         self.finish(views.dumps({"error": sentence}))
 
     def log_exception(self, kind: Any, error: Any, trace: Any) -> None:
-        """Only what is our fault belongs on the terminal."""
+        """Print a traceback for errors in our code only."""
         if not isinstance(error, tornado.web.HTTPError):
             super().log_exception(kind, error, trace)
 
@@ -202,7 +202,7 @@ class Data(Handler):
 
 
 class NotFound(Handler):
-    """Any other address, and any other name of this machine."""
+    """Any other path or host name."""
 
     def prepare(self) -> None:
         raise tornado.web.HTTPError(404)
@@ -220,7 +220,7 @@ ROUTES = {
 
 
 def application(models: ModelCache) -> tornado.web.Application:
-    """The page's routes, for requests to this machine by its own name only."""
+    """The routes of the page, for the host names of this machine only."""
     parts = {"models": models, "threads": ThreadPoolExecutor(2)}
     app = tornado.web.Application(
         compress_response=True,
@@ -255,7 +255,7 @@ def listen(port: int | None) -> socket.socket:
 
 
 async def serve(models: ModelCache, listening: socket.socket) -> None:
-    """Show the page until the task is cancelled."""
+    """Serve the page until the task is cancelled."""
     server = tornado.httpserver.HTTPServer(
         application(models),
         max_header_size=MAX_HEADER_BYTES,

@@ -1,4 +1,4 @@
-"""How the explorer's figures look: one Plotly template for a light page and one for a dark one."""
+"""Plotly templates of the explorer's figures, one for a light page and one for a dark one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MODES = {"backward": ORANGE, "forward": GREEN, "content": BLUE}
 GREY = "#8a949d"
 
 LEFT, RIGHT, TOP, BOTTOM = 84, 14, 8, 34
-"""Margins in pixels, the same for all figures over time: a cursor crosses them in one line."""
+"""Margins in pixels, shared by all figures over time: a cursor crosses them in one line."""
 
 
 def template(page: Mapping[str, str], cell: str, weak: tuple[str, str]) -> go.layout.Template:
@@ -37,7 +37,7 @@ def template(page: Mapping[str, str], cell: str, weak: tuple[str, str]) -> go.la
     strong_blue, strong_orange = (
         ("#003a5c", "#7a2f00") if page is colours.LIGHT else (SKY, "#ffb27a")
     )
-    # Zero has the colour of the page: what nobody touched is not there.
+    # Zero has the colour of the page, so untouched slots are invisible.
     sequential = [[0, card], [0.12, blue], [0.55, BLUE], [1, strong_blue]]
     upwards = [[0.5, card], [0.57, orange], [0.8, VERMILION], [1, strong_orange]]
     downwards = [[0, strong_blue], [0.2, BLUE], [0.43, blue]]
@@ -48,7 +48,7 @@ def template(page: Mapping[str, str], cell: str, weak: tuple[str, str]) -> go.la
             "plot_bgcolor": "rgba(0,0,0,0)",
             "margin": {"l": LEFT, "r": RIGHT, "t": TOP, "b": BOTTOM},
             "colorscale": {"sequential": sequential, "diverging": downwards + upwards},
-            # On a tape a zero is a value like any other, and only nothing is not there.
+            # On a tape zero is a value like any other; only blanks are invisible.
             "coloraxis": {
                 "colorscale": [*downwards, [0.5, cell], *upwards[1:]],
                 "showscale": False,

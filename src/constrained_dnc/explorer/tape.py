@@ -14,7 +14,7 @@ from constrained_dnc.tasks.task import AbstractTask, Batch, CellLabels, as_float
 
 @dataclass(frozen=True)
 class Row:
-    """One channel through time; NaN where nothing is given."""
+    """One channel through time; NaN where it is blank."""
 
     name: str
     values: Float[np.ndarray, "time"]

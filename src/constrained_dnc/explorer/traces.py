@@ -1,4 +1,4 @@
-"""One problem through one model: the answer, and everything that happened inside."""
+"""The forward pass of a model on one problem, with all internals."""
 
 from __future__ import annotations
 
@@ -89,15 +89,13 @@ class Trace:
 
 
 def _entry(task: AbstractTask, right: Any, answer: Any) -> Entry:
-    wanted, actual = (
-        "\u2013" if each is MISSING else task.format_entry(each) for each in (right, answer)
-    )
+    texts = ("\u2013" if it is MISSING else task.format_entry(it) for it in (right, answer))
     is_right = right is not MISSING and answer is not MISSING and task.is_right(right, answer)
-    return Entry(wanted, actual, is_right)
+    return Entry(*texts, is_right)
 
 
 def trace(model: Model, text: str, memory_size: MemorySize | None = None) -> Trace:
-    """Run a model on a problem in the task's text form and keep what happens inside."""
+    """Run a model on a problem in the task's text form and keep its internals."""
     problem = read_problem(model.task, text)
     if memory_size is None:
         memory_size = model.memory_size
@@ -105,11 +103,11 @@ def trace(model: Model, text: str, memory_size: MemorySize | None = None) -> Tra
         require_memory_size(memory_size, MAX_DRAWN_SLOTS)
     batch = model.task.batch_of([problem])
     outputs, internals = _unroll(_with_memory(model, memory_size), batch.inputs)
-    return Trace(model, batch, memory_size, outputs, _without_unused_room(internals))
+    return Trace(model, batch, memory_size, outputs, _without_unused_slots(internals))
 
 
-def _without_unused_room(internals: Internals) -> Internals:
-    """Without the slots that a growing memory had room for and never made."""
+def _without_unused_slots(internals: Internals) -> Internals:
+    """Drop the slots that a growing memory had reserved but never used."""
     memory = internals.memory
     if memory.slots is None:
         return internals

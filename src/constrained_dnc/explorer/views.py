@@ -1,4 +1,4 @@
-"""A trace as the page gets it: one JSON object with figures, numbers and words."""
+"""A trace as JSON for the page: figures, numbers and text."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def score_figure(trace: Trace) -> go.Figure | None:
 
 @dataclass(frozen=True)
 class Panel:
-    """A panel of the page: what it is called and how it is drawn from a trace and its slots."""
+    """A panel of the page, drawn from a trace and the number of slots shown."""
 
     name: str
     title: str
@@ -64,7 +64,7 @@ PANELS = (
     ),
     Panel(
         "tape", "Tape",
-        "symbols in the cells, what the network sees as colours; blank: nothing is given (the "
+        "symbols in the cells, what the network sees as colours; blank: no input (the "
         "network sees 0), or the loss does not look",
         lambda trace, slots: figures.tape_figure(trace.model.task, trace.batch, trace.outputs),
         over_time=True,
@@ -128,7 +128,7 @@ PANELS = (
 
 
 def describe_panels() -> list[dict[str, Any]]:
-    """What the page needs to know about its panels."""
+    """The panels in JSON, for the page."""
     return [
         {field.name: getattr(panel, field.name) for field in fields(panel) if field.name != "draw"}
         for panel in PANELS
@@ -136,7 +136,7 @@ def describe_panels() -> list[dict[str, Any]]:
 
 
 def describe(model: Model) -> dict[str, Any]:
-    """What the page says about a model."""
+    """A model's metadata, for the page."""
     training = model.config.training
     lengths = (4, training.max_length, training.unseen_length, 2 * training.unseen_length)
     return {
@@ -159,10 +159,10 @@ def describe(model: Model) -> dict[str, Any]:
 
 
 def view(trace: Trace) -> dict[str, Any]:
-    """A trace for the page: all of it but the states, which need other problems."""
+    """A trace for the page, without the cell states, which need other problems."""
     slots = figures.slots_in_play(trace.internals)
     named = arrays(trace)
-    # what the browser follows slots and builds the two matrices from, step by step
+    # The browser draws the two matrices and a followed slot from these, step by step.
     needed = {"memory": named["memory"][:, :slots]}
     needed |= {name: named[name][..., :slots] for name in PER_SLOT}
     needed |= {name: named[name] for name in ("write_gate", "allocation_gate", "read_modes")}
@@ -229,7 +229,7 @@ def as_json(figure: go.Figure) -> dict[str, Any]:
 
 
 def dumps(values: Mapping[str, Any] | list[Any] | None) -> str:
-    """JSON that can stand inside a page.
+    """JSON that can be embedded in a page.
 
     >>> dumps(["<!--<script>"])
     '["\\\\u003c!--\\\\u003cscript>"]'

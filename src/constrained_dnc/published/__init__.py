@@ -65,7 +65,7 @@ def max_length_of(scores: Mapping[int, float]) -> int:
 
 @dataclass(frozen=True)
 class Description:
-    """What the paper's tables say about the average scores of the trials of an approach."""
+    """Statistics of the average scores of an approach's trials, as in the paper's tables."""
 
     median: float
     max: float
@@ -142,7 +142,6 @@ class Claim:
     correlation has no pairs: the relation is that of Kendall's tau to zero.
     """
 
-    topic: str
     text: str
     task: str
     measure: str
@@ -152,10 +151,9 @@ class Claim:
 
 @cache
 def claims() -> tuple[Claim, ...]:
-    """What the paper's abstract and results state about its numbers, in reading order."""
+    """The claims of the paper's abstract and results about its numbers, in reading order."""
     return tuple(
         Claim(
-            row["topic"],
             row["text"],
             row["task"],
             row["measure"],

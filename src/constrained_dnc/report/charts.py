@@ -1,4 +1,4 @@
-"""The interactive charts of the page, by Plotly: a click on the legend hides an approach."""
+"""Interactive Plotly charts for the page; a click on the legend hides an approach."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _traces(findings: Findings, memory: str, task: str) -> list[go.Scatter]:
 
 
 def _trace(lines: dict[str, Any], name: str, line: dict[str, Any]) -> go.Scatter:
-    """`lines` are series of scores by length, by what the pointer says about them."""
+    """One trace of several lines of scores by length; their names appear on hovering."""
     points = [
         (length, score, label)
         for label, scores in lines.items()

@@ -58,7 +58,7 @@ class Verdict:
 
 
 def claims_table(findings: Findings, analysed: Findings) -> Table:
-    """One line per claim, first those that agree; `analysed` is by the rule of the analyses."""
+    """One row per claim, those that agree first; `analysed` has the findings with curvatures."""
     judged = [(claim, judge(claim, findings, analysed)) for claim in published.claims()]
     words = (AGREES, DISAGREES, NOT_TESTED)
     judged.sort(key=lambda it: (words.index(it[1].agrees), it[1].ours == DASH))
@@ -78,17 +78,18 @@ def claims_table(findings: Findings, analysed: Findings) -> Table:
 
 
 def judge(claim: Claim, findings: Findings, analysed: Findings) -> Verdict:
-    """Whether a study agrees with a claim: with every comparison that it is about."""
+    """Whether a study agrees with every comparison of a claim."""
     if not claim.pairs:
         return _judge_correlation(claim, analysed)
     judge_pair = _judge_test if claim.measure == "significance" else _judge_values
     verdicts = [judge_pair(claim, pair, findings) for pair in claim.pairs]
-    found = [verdict for verdict in verdicts if verdict.ours != DASH]
-    if not found:
+    measured = [verdict for verdict in verdicts if verdict.ours != DASH]
+    if not measured:
         return Verdict()
     answers = [verdict.agrees for verdict in verdicts]
     agrees = next(word for word in (DISAGREES, NOT_TESTED, AGREES) if word in answers)
-    return Verdict("; ".join(it.ours for it in found), "; ".join(it.spread for it in found), agrees)
+    ours, spreads = zip(*((it.ours, it.spread) for it in measured), strict=True)
+    return Verdict("; ".join(ours), "; ".join(spreads), agrees)
 
 
 def agreement(relation: str, first: Value, second: Value) -> str:
@@ -164,17 +165,17 @@ def _judge_test(claim: Claim, pair: Pair, findings: Findings) -> Verdict:
 
 
 def _judge_correlation(claim: Claim, findings: Findings) -> Verdict:
-    found = next((it for it in findings.correlations if it.task == claim.task), None)
-    if found is None or isnan(found.tau):
+    ours = next((it for it in findings.correlations if it.task == claim.task), None)
+    if ours is None or isnan(ours.tau):
         return Verdict()
-    least = statistics.smallest_tau_p(found.instances)
-    complete = found.instances >= statistics.PAPER_INSTANCES
-    agrees = significance(claim.relation, found.tau, found.p_adjusted, least, complete)
-    return Verdict(f"tau {rounded(found.tau, 2)}", p_text(found.p_adjusted), agrees)
+    least = statistics.smallest_tau_p(ours.instances)
+    complete = ours.instances >= statistics.PAPER_INSTANCES
+    agrees = significance(claim.relation, ours.tau, ours.p_adjusted, least, complete)
+    return Verdict(f"tau {rounded(ours.tau, 2)}", p_text(ours.p_adjusted), agrees)
 
 
 def _values(measure: str, task: str, pair: Pair, findings: Findings) -> list[Value]:
-    """The sides that there are; none if one was not run. A constant has 0 trials."""
+    """Both sides of a comparison, or none if one was not run; a constant has 0 trials."""
     keys = [_key(task, side, findings) for side in pair if side not in (None, LONGEST_IN_TRAINING)]
     if any(key not in findings.curves for key in keys):
         return []
@@ -195,9 +196,9 @@ def _key(task: str, side: Side | None, findings: Findings) -> Key:
 
 
 def _comparable(larger: pd.DataFrame, trained: pd.DataFrame) -> list[pd.DataFrame]:
-    """Two memories at the lengths that both were evaluated at.
+    """Curves of two memories at the lengths that both were evaluated at.
 
-    All lengths of the larger one count where the memory of training was seen to fail.
+    All lengths of the larger memory count if the trained one fails before its last length.
     """
     shared = larger.columns.intersection(trained.columns)
     has_failed = _length(trained).median < trained.columns.to_numpy().max()
@@ -256,7 +257,7 @@ def _paper_pair(claim: Claim, pair: Pair) -> str:
 
 
 def paper_value(claim: Claim, side: Side) -> Number | None:
-    """What the paper printed for a side: a length, or a median in percent; None if only drawn."""
+    """The printed length, or median in percent, of a side; None if the paper only plots it."""
     key = (claim.task, side.approach)
     if side == LONGEST_IN_TRAINING:
         return published.TRAINING_LENGTHS[1]

@@ -24,7 +24,7 @@ DASHES = ("-", (0, (4, 2)), (0, (1, 1.5)))
 """By the place of a memory in the study: training's first."""
 PLOTLY_DASHES = ("solid", "dash", "dot")
 MANY_TRIALS = 5
-"""From so many trials on, a thicker line is their median."""
+"""With at least this many trials, a thicker line is their median."""
 LINES = (
     "Thin lines: one per trial. Dotted: the floor, the best answer that knows the length and "
     "ignores the input. Grey: the training lengths ({} to {}). Line at 95 %: what counts as solved."
@@ -72,11 +72,8 @@ def score_against_length(
     shown = tasks or findings.tasks_with(memory)
     figure, panels = grid(len(shown), columns=3 if len(shown) > 4 else 2, width=4.0, height=2.7)
     for panel, task in zip(panels, shown, strict=True):
-        keys = findings.keys([memory], [task])
-        _draw(panel, findings, keys)
-        _label_lines(panel, findings, keys)
-        panel.set_title(task, loc="left")
-    return _finish(figure, findings)
+        _draw_labelled(panel, findings, findings.keys([memory], [task]))
+    return _finish(figure)
 
 
 def peephole_against_vanilla(findings: Findings) -> Figure:
@@ -84,16 +81,14 @@ def peephole_against_vanilla(findings: Findings) -> Figure:
     order = (*published.APPROACHES, *published.SUPPLEMENT_C)
     keys = findings.keys([findings.trained_memory], ["sort"], order)
     figure, (panel,) = grid(1, columns=1, width=6.4, height=3.6)
-    _draw(panel, findings, keys)
-    _label_lines(panel, findings, keys)
-    panel.set_title("sort", loc="left")
-    return _finish(figure, findings)
+    _draw_labelled(panel, findings, keys)
+    return _finish(figure)
 
 
 def score_by_memory(
     findings: Findings, task: str, approaches: Sequence[str] | None = None
 ) -> Figure:
-    """A panel per approach, the lines of every memory with dashes of their own."""
+    """A panel per approach, with different dashes for every memory."""
     keys = findings.keys(findings.memories, [task], approaches)
     names = [name for name in approaches or findings.approaches if name in {key[2] for key in keys}]
     figure, panels = grid(
@@ -102,18 +97,19 @@ def score_by_memory(
     for panel, name in zip(panels, names, strict=True):
         _draw(panel, findings, [key for key in keys if key[2] == name])
         panel.set_title(name, loc="left", color=colours_of(findings.approaches)[name])
-    handles = [
-        Line2D(
-            [],
-            [],
-            color=mpl.rcParams["text.color"],
-            ls=DASHES[dashes(findings, memory)],
-            label=memory_name(findings.study, memory),
-        )
-        for memory in findings.memories
-    ]
+    handles = []
+    for memory in findings.memories:
+        dash, label = DASHES[dashes(findings, memory)], memory_name(findings.study, memory)
+        handles.append(Line2D([], [], color=mpl.rcParams["text.color"], ls=dash, label=label))
     figure.legend(handles=handles, loc="outside upper left", ncols=3 if len(names) > 1 else 1)
-    return _finish(figure, findings)
+    return _finish(figure)
+
+
+def _draw_labelled(panel: Axes, findings: Findings, keys: Sequence[Key]) -> None:
+    """The lines of one task and memory, with the names of the approaches."""
+    _draw(panel, findings, keys)
+    _label_lines(panel, findings, keys)
+    panel.set_title(keys[0][1], loc="left")
 
 
 def _draw(panel: Axes, findings: Findings, keys: Sequence[Key]) -> None:
@@ -144,7 +140,7 @@ def _draw(panel: Axes, findings: Findings, keys: Sequence[Key]) -> None:
 
 
 def _label_lines(panel: Axes, findings: Findings, keys: Sequence[Key]) -> None:
-    """The name of every approach beside its line, where it falls through a height of its own."""
+    """Label every approach beside its line, each at a different height."""
     colours = colours_of(findings.approaches)
     ground = mpl.rcParams["axes.facecolor"]
     crossings = []
@@ -169,7 +165,7 @@ def _label_lines(panel: Axes, findings: Findings, keys: Sequence[Key]) -> None:
         )
 
 
-def _finish(figure: Figure, findings: Findings) -> Figure:
+def _finish(figure: Figure) -> Figure:
     figure.supxlabel("length", fontsize=9)
     figure.supylabel("right entries (%)", fontsize=9)
     return figure

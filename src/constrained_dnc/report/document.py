@@ -1,4 +1,4 @@
-"""The report: tables, figures and one HTML page that needs nothing but itself."""
+"""The report: tables, figures and one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import base64
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -26,12 +27,12 @@ from constrained_dnc.study import Study, layout, read_study
 
 SECTIONS = ("claims", "rules", "tables", "memory", "scores", "growth", "runs")
 ReportProgress = Callable[[str, int, int], None]
-"""Called with the name of a stage, how much of it is done, and how much there is."""
+"""Called with the name of a stage, the items done and their total."""
 
 
 @dataclass(frozen=True)
 class Image:
-    """A figure as the page holds it: data addresses for light and dark pages."""
+    """A figure on the page, as data URIs for light and dark mode."""
 
     name: str
     title: str
@@ -42,7 +43,7 @@ class Image:
 
 @dataclass(frozen=True)
 class Report:
-    """Every table and figure that a study has something to show in, by section of the page."""
+    """All tables and figures of a study, by section of the page."""
 
     study: Study
 
@@ -52,12 +53,12 @@ class Report:
 
     @cached_property
     def main(self) -> Findings:
-        """By the default rule."""
+        """Findings by the default rule."""
         return next(iter(self.rules.values()))
 
     @cached_property
     def analysed(self) -> Findings:
-        """By the rule whose states and modes are analysed."""
+        """Findings by the rule whose states and modes are analysed."""
         return self.rules.get(PAPER_RULE, self.main)
 
     @cached_property
@@ -90,23 +91,22 @@ class Report:
 
     @cached_property
     def drawings(self) -> list[Drawing]:
-        rules = beside_paper(self.rules).values()
-        found = [drawing for findings in rules for drawing in curves.drawings(findings)]
-        return [*found, *states.drawings(self.analysed)]
+        scores = (curves.drawings(findings) for findings in beside_paper(self.rules).values())
+        return [*chain.from_iterable(scores), *states.drawings(self.analysed)]
 
     def write(self, progress: ReportProgress | None = None) -> Path:
         """Write tables, figures and page; return the path of the page."""
-        tell = progress or (lambda stage, done, total: None)
+        notify = progress or (lambda stage, done, total: None)
         path = self.study.path
         for tables in self.tables.values():
             for table in tables:
                 table.write(path / layout.TABLES)
-        embed_all(self.study, states.wanted_embeddings(self.analysed), tell)
+        embed_all(self.study, states.wanted_embeddings(self.analysed), notify)
         images = []
         for done, drawing in enumerate(self.drawings, start=1):
             images.append(_image(drawing, path / layout.FIGURES))
-            tell("figures", done, len(self.drawings))
-        # the reasons of failures may name files in letters that UTF-8 does not have
+            notify("figures", done, len(self.drawings))
+        # A failure's message may name a file that is not valid UTF-8.
         write_atomically(path / layout.PAGE, self._page(images).encode(errors="replace"))
         return path / layout.PAGE
 

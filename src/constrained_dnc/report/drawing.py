@@ -1,4 +1,4 @@
-"""How figures look and how they are kept: light and dark, grids of panels, PNG and SVG.
+"""Style, layout and files of figures: light and dark, grids of panels, PNG and SVG.
 
 Draw and save inside `style()`; `darken` makes a figure fit a dark page.
 """
@@ -83,22 +83,19 @@ def save(figure: Figure, directory: Path, name: str) -> bytes:
     make_folder(directory)
     figure.draw_without_rendering()
     figure.set_layout_engine("none")  # it is laid out: once is enough for three renderings
-    for ending, metadata in (("svg", {"Date": None}), ("png", {})):
-        file = io.BytesIO()
-        figure.savefig(file, format=ending, dpi=DPI, metadata=metadata)
-        write_atomically(directory / f"{name}.{ending}", file.getvalue())
-    return _quantized(file.getvalue())
+    write_atomically(directory / f"{name}.svg", _rendered(figure, "svg", {"Date": None}))
+    image = _rendered(figure, "png")
+    write_atomically(directory / f"{name}.png", image)
+    return _quantized(image)
 
 
 def png(figure: Figure) -> bytes:
     """A PNG for a page."""
-    file = io.BytesIO()
-    figure.savefig(file, format="png", dpi=DPI)
-    return _quantized(file.getvalue())
+    return _quantized(_rendered(figure, "png"))
 
 
 def grid(count: int, columns: int, width: float, height: float) -> tuple[Figure, list[Axes]]:
-    """Panels side by side, as many as are needed."""
+    """A figure with `count` panels in a grid."""
     columns = max(1, min(columns, count))
     rows = -(-count // columns)
     figure = Figure((width * columns + 0.4, height * rows + 0.6), layout="constrained")
@@ -114,6 +111,12 @@ def log_lengths(panel: Axes) -> None:
     panel.xaxis.set_major_locator(FixedLocator([2, 5, 10, 20, 50, 100, 200, 500, 1000]))
     panel.xaxis.set_minor_locator(NullLocator())
     panel.xaxis.set_major_formatter(ScalarFormatter())
+
+
+def _rendered(figure: Figure, ending: str, metadata: dict[str, Any] | None = None) -> bytes:
+    file = io.BytesIO()
+    figure.savefig(file, format=ending, dpi=DPI, metadata=metadata)
+    return file.getvalue()
 
 
 def _quantized(image: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""What the scores of a study amount to: the DataFrames behind every table, figure and claim."""
+"""The DataFrames behind every table, figure and claim of a report."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Key = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class Findings:
-    """A study by one selection rule; with `iterations`, as it stood after so many.
+    """A study by one selection rule; with `iterations`, as it stood after that many.
 
     Everything is computed when first needed.
     """
@@ -56,12 +56,12 @@ class Findings:
     @cached_property
     def memories(self) -> tuple[str, ...]:
         """The memories that this rule was evaluated with, that of training first."""
-        found = set(self.rows["memory"])
-        return tuple(memory for memory in self.study.memories if memory in found)
+        evaluated = set(self.rows["memory"])
+        return tuple(memory for memory in self.study.memories if memory in evaluated)
 
     @property
     def trained_memory(self) -> str:
-        """The memory of training, as findings name it."""
+        """The number of slots in training, as text."""
         return str(self.study.memory_size)
 
     @cached_property
@@ -71,7 +71,7 @@ class Findings:
 
     @cached_property
     def batches(self) -> dict[Key, pd.DataFrame]:
-        """Batches behind `curves`: 0 at a length that a trial was given up before."""
+        """Evaluated batches behind `curves`: 0 at lengths after a trial was given up."""
         return _trials_by_length(self.rows, "batches")
 
     def keys(
@@ -80,7 +80,7 @@ class Findings:
         tasks: Sequence[str],
         approaches: Sequence[str] | None = None,
     ) -> list[Key]:
-        """The keys of all curves that there are of these, by default of all approaches."""
+        """The keys of existing curves among these, by default for all approaches."""
         names = self.approaches if approaches is None else approaches
         return [key for key in product(memories, tasks, names) if key in self.curves]
 
@@ -89,7 +89,7 @@ class Findings:
         return [task for task in self.tasks if self.keys([memory], [task])]
 
     def trial_lines(self, key: Key) -> dict[str, pd.Series]:
-        """By seed, the scores of a trial at the lengths that it was measured at."""
+        """By seed, the scores of a trial at the lengths it was evaluated at."""
         curve, batches = self.curves[key], self.batches[key].to_numpy()
         rows = zip(curve.index, curve.to_numpy(), batches > 0, strict=True)
         return {
@@ -98,7 +98,7 @@ class Findings:
         }
 
     def floor_line(self, task: str, memories: Sequence[str]) -> pd.Series:
-        """The floor of a task as far as it was evaluated with these memories."""
+        """The floor of a task, up to the longest length evaluated with these memories."""
         floor = self.floors.get(task, pd.Series(dtype=float))
         ends = [self.curves[key].columns[-1] for key in self.keys(memories, [task])]
         return floor[floor.index <= max(ends, default=0)]
@@ -184,16 +184,13 @@ class Findings:
         return published.AVERAGE_UP_TO if is_trained else published.AVERAGE_UP_TO_EXTENDED
 
     def averaged_lengths(self, memory: str) -> tuple[int, int]:
-        """The first and the last of the lengths that averages are really over."""
+        """The first and last evaluated length in the average."""
         lengths = self.rows.loc[self.rows["memory"] == memory, "length"]
         lengths = lengths[lengths.between(published.AVERAGE_FROM, self.average_up_to(memory))]
         return (int(lengths.min()), int(lengths.max())) if len(lengths) else (0, 0)
 
     def in_paper(self, memory: str) -> bool | None:
-        """Whether the paper's tables with (True) or without (False) extension are of this memory.
-
-        None where it has no such memory.
-        """
+        """Whether the paper's tables for this memory are extended ones; None if it has none."""
         slots = {str(self.study.memory_size): False, str(10 * self.study.memory_size): True}
         return slots.get(memory)
 
@@ -223,12 +220,11 @@ class Findings:
 
     @cached_property
     def instances(self) -> pd.DataFrame:
-        """Every trial with an analysed state: task, approach, run_id, seed, curvature,
-        explained_variance and its average score."""
+        """Every trial with analysed states, with its curvature, explained variance and average."""
         frame = self.averages[self.averages["memory"] == self.trained_memory]
         names = ["curvature", "explained_variance"]
         arrays = [self.study.analysis(run_id, *names) for run_id in frame["run_id"]]
-        values = [[float(found.get(name, np.nan)) for name in names] for found in arrays]
+        values = [[float(each.get(name, np.nan)) for name in names] for each in arrays]
         frame = frame.assign(**dict(zip(names, np.reshape(values, (-1, 2)).T, strict=True)))
         return frame.dropna(subset="curvature")
 
@@ -264,14 +260,14 @@ def beside_paper(rules: Mapping[str, Findings]) -> dict[str, Findings]:
 
 
 def memory_name(study: Study, memory: str) -> str:
-    """What titles and legends call a memory."""
+    """The name of a memory in titles and legends."""
     if not memory.isdecimal():
         return f"{memory} memory"
     return f"{memory} slots (training)" if int(memory) == study.memory_size else f"{memory} slots"
 
 
 def stages_of(findings: Findings) -> dict[int, Findings]:
-    """For a study that grew: its findings after every number of iterations it was measured at."""
+    """For a study that was extended: its findings after every evaluated number of iterations."""
     history = findings.study.history[["run_id", "iterations"]].drop_duplicates()
     grown = history[history.duplicated("run_id", keep=False)]["iterations"]
     return {

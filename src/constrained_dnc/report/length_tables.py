@@ -20,7 +20,7 @@ from constrained_dnc.report.tables import (
 )
 
 FEW_TRIALS = 5
-"""Up to so many trials are listed one by one; of more, the interval of their median is shown."""
+"""Up to this many trials are listed one by one; of more, the interval of their median is shown."""
 MEASURES = ("entries", "whole")
 FACTOR = "factor"
 
@@ -113,14 +113,14 @@ def lengths_by_memory(findings: Findings) -> Table:
 
 
 def lengths_by_iterations(findings: Findings, stages: Mapping[int, Findings]) -> Table:
-    """Maximum lengths at every stage of a study that grew."""
+    """Maximum lengths at every stage of a study that was extended."""
     frame = pd.concat(
         _lengths(stage, "entries", "entries").assign(iterations=at) for at, stage in stages.items()
     )
     return make_table(
         "max_length_by_iterations",
         "Maximum lengths by iterations of training",
-        f"With the slots of training, over the trials measured at that time{bracketed(findings)}.",
+        f"With the slots of training, over the trials evaluated at the time{bracketed(findings)}.",
         frame[frame["memory"] == findings.trained_memory],
         ["task", "iterations"],
         "approach",
@@ -130,7 +130,7 @@ def lengths_by_iterations(findings: Findings, stages: Mapping[int, Findings]) ->
 
 
 def bracketed(findings: Findings) -> str:
-    """What stands in brackets beside a maximum length."""
+    """For captions: what the brackets beside a maximum length hold."""
     trials = findings.lengths["trials"].max() if len(findings.lengths) else 1
     if trials == 1:
         return ""
@@ -169,8 +169,8 @@ def _with_factor(lengths: pd.DataFrame, memory: str, trained: str) -> pd.DataFra
     lines = []
     for task, rows in chosen.groupby("task"):
         baseline = by_task.get((trained, task, statistics.BASELINE))
-        found = dict(zip(rows["approach"], rows["length"], strict=True))
-        factor = statistics.factor(found, None if baseline is None else int(baseline))
+        by_approach = dict(zip(rows["approach"], rows["length"], strict=True))
+        factor = statistics.factor(by_approach, None if baseline is None else int(baseline))
         lines.append({"task": task, "length": factor, "text": rounded(factor, 1)})
     measure = lengths["measure"].iloc[0] if len(lengths) else ""
     factors = pd.DataFrame(lines, columns=["task", "length", "text"])

@@ -1,4 +1,4 @@
-"""What a study is and how far it got: facts, budget, what is missing, a table for a terminal."""
+"""Facts, budget and gaps of a study, and its table for a terminal."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from constrained_dnc.report.tables import DASH, percent
 from constrained_dnc.study import Study
 
 HARMLESS = ("iterations", "log_every", "entropy_every", "checkpoint_every")
-"""Training settings that are told apart from the others, or change nothing that is learnt."""
+"""Training settings that change nothing learnt, and iterations, which have their own line."""
 
 
 def budget_warning(study: Study) -> str:
-    """What is less than the paper's, or other than the paper's; empty if nothing is."""
+    """Where the study falls short of the paper's budget or settings; empty if it does not."""
     parts = []
     iterations = [*study.runs["iterations"]] or [it for _, it in study.requested.values()]
     if min(iterations, default=0) < published.ITERATIONS:
@@ -89,9 +89,9 @@ def rule_meaning(rule: str, study: Study) -> str:
 
 
 def problems(study: Study) -> dict[str, list[str]]:
-    """What failed, diverged, skipped updates or is missing: sentences by heading."""
-    known: list[Any] = [*study.failures, *study.runs.to_dict("records")]
-    runs = [("{task}, {approach}, trial {seed}".format(**run), run) for run in known]
+    """Runs that failed, diverged, skipped updates or are missing: sentences by heading."""
+    records: list[Any] = [*study.failures, *study.runs.to_dict("records")]
+    runs = [("{task}, {approach}, trial {seed}".format(**run), run) for run in records]
     return {
         "Failed": [f"{name}: {run['reason']}" for name, run in runs if "reason" in run],
         "Diverged (counted with the parameters selected before)": [
@@ -146,7 +146,7 @@ def _terminal_cell(findings: Findings, key: Key) -> str:
 
 
 def unlearnt(findings: Findings) -> str:
-    """A sentence on those that do not solve their training lengths; empty if all do."""
+    """Which approaches do not solve their training lengths, in a sentence; empty if all do."""
     poor = [
         f"{task}, {approach} ({percent(score)} %)"
         for task in findings.tasks
@@ -169,5 +169,5 @@ def span(numbers: Iterable[int]) -> str:
     >>> span([3, 1, 2]), span([7]), span([])
     ('1 to 3', '7', '0')
     """
-    found = sorted({*numbers}) or [0]
-    return " to ".join(thousands(number) for number in dict.fromkeys((found[0], found[-1])))
+    ordered = sorted({*numbers}) or [0]
+    return " to ".join(thousands(number) for number in dict.fromkeys((ordered[0], ordered[-1])))

@@ -80,10 +80,10 @@ def _paper_averages(findings: Findings, memory: str) -> pd.DataFrame:
     if extended is None:
         return pd.DataFrame(columns=["is_bold"])
     scores = published.average_scores(extended)
-    wanted = {key: asdict(told) for key, told in scores.items() if key[0] in findings.tasks}
-    if not wanted:
+    shown = {key: asdict(score) for key, score in scores.items() if key[0] in findings.tasks}
+    if not shown:
         return pd.DataFrame(columns=["is_bold"])
-    described = pd.DataFrame.from_dict(wanted, orient="index")
+    described = pd.DataFrame.from_dict(shown, orient="index")
     described.index.names = ["task", "approach"]
     frame = _melted(described, "paper")
     bold = frame["task"].map(published.BOLD_MEDIANS[extended]) == frame["approach"]
@@ -119,7 +119,7 @@ def scores_by_length(findings: Findings, task: str) -> Table:
         f"score_by_length_{task}",
         f"Score by length, {task}",
         f"Share of right entries in percent, the median over trials. {FLOOR_CAPTION} A score below "
-        "it says nothing.",
+        "it shows no skill.",
         shown.assign(text=shown["share"].map(percent)),
         ["approach", "memory"],
         "length",
@@ -135,8 +135,8 @@ def pair_tests(rules: Mapping[str, Findings], memory: str) -> Iterator[Table]:
         tests = {rule: it.pair_tests(memory, others) for rule, it in beside_paper(rules).items()}
         lines: list[tuple[object, ...]] = [
             (test.task, test.first, test.second, rule, test.p_adjusted, test.p)
-            for rule, found in tests.items()
-            for test in found
+            for rule, made in tests.items()
+            for test in made
         ]
         if not lines:
             continue
@@ -146,12 +146,12 @@ def pair_tests(rules: Mapping[str, Findings], memory: str) -> Iterator[Table]:
             lines += [(*pair, "paper", p, None) for pair, p in paper.items() if pair in ran]
         columns = ["task", "first", "second", "source", "p_adjusted", "p"]
         frame = pd.DataFrame(lines, columns=columns)
-        warning = statistics.few_trials_warning(tests[main.selection]) or ""
+        warning = statistics.few_trials_warning(tests[main.selection])
         yield make_table(
             f"pairwise_p_{'others_' if others else ''}{memory}",
             f"Tests{' of other approaches' if others else ''}, {memory_name(main.study, memory)}",
             "Two-sided Mann-Whitney U tests of the average scores; p adjusted by "
-            f"Benjamini-Hochberg over the whole table. Bold: at most {statistics.SIGNIFICANCE}. "
+            f"Benjamini-Hochberg over the table. Bold: at most {statistics.SIGNIFICANCE}. "
             f"{warning}",
             frame.assign(
                 text=frame["p_adjusted"].map(lambda p: rounded(p, 3)),
@@ -169,14 +169,14 @@ def correlations(findings: Findings) -> Table:
     """Kendall's tau between curvature and average score, beside the paper's."""
     paper = published.curvature_correlations()
     lines = []
-    for found in findings.correlations:
-        tau, p = paper.get(found.task, (None, None))
+    for ours in findings.correlations:
+        tau, p = paper.get(ours.task, (None, None))
         lines += [
-            (found.task, "tau", found.tau, 2),
-            (found.task, "paper's tau", tau, 2),
-            (found.task, "p", found.p_adjusted, 3),
-            (found.task, "paper's p", p, 3),
-            (found.task, "instances", found.instances, 0),
+            (ours.task, "tau", ours.tau, 2),
+            (ours.task, "paper's tau", tau, 2),
+            (ours.task, "p", ours.p_adjusted, 3),
+            (ours.task, "paper's p", p, 3),
+            (ours.task, "instances", ours.instances, 0),
         ]
     frame = pd.DataFrame(lines, columns=["task", "statistic", "value", "digits"])
     is_bold = frame["statistic"].str.endswith("p") & (frame["value"] <= statistics.SIGNIFICANCE)
@@ -215,7 +215,7 @@ def curvatures(findings: Findings) -> Table:
 
 
 def explained_variances(findings: Findings) -> Table:
-    """How much of the variance of the states the principal components hold."""
+    """The share of the variance of the states that the principal components explain."""
     pooled = findings.instances[findings.instances["approach"].isin(published.STATEFUL)]
     ours = pooled.groupby("task")["explained_variance"].mean()
     paper = pd.Series(published.explained_variances(), dtype=float)

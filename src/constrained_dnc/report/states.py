@@ -1,4 +1,4 @@
-"""Figures of the inside: paths of cell states, curvature against score, memory modes."""
+"""Figures of cell states, curvature against score, and memory modes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TRIALS = (
 
 
 def drawings(findings: Findings) -> Iterator[Drawing]:
-    """All of them, as far as runs were analysed."""
+    """Every figure of states and modes that the analysed runs allow."""
     study, caption = findings.study, TRIALS.format(findings.selection)
     if len(findings.instances):
         yield Drawing(
@@ -65,7 +65,7 @@ def drawings(findings: Findings) -> Iterator[Drawing]:
 
 
 def wanted_embeddings(findings: Findings) -> list[tuple[str, str]]:
-    """The (run id, phase) that the figures of states show."""
+    """The pairs (run id, phase) that the figures of states show."""
     return [
         (run_id, phase)
         for task in findings.tasks
@@ -163,7 +163,7 @@ def _trial_panels(
     ]
     ratios = [1.0 if place != BEST else 0.25 for place in range(max(used) + 1)]
     size, colours = 1.55, colours_of(findings.approaches)
-    # Margins in inches rather than a layout engine, which takes seconds for so many panels.
+    # Margins in inches rather than a layout engine, which takes seconds for this many panels.
     width, height = max(size * sum(ratios) + 0.4, 4.0), size * len(rows) + 0.8
     edges = {"left": 0.3 / width, "right": 1 - 0.1 / width, "wspace": 0.1, "hspace": 0.2}
     edges |= {"bottom": 0.4 / height, "top": 1 - 0.45 / height}
@@ -190,7 +190,7 @@ def _trial_panels(
 def _draw_states(findings: Findings, phase: str, panel: Axes, run_id: str) -> None:
     path = embedding(findings.study, run_id, phase)  # time, batch, 2
     if path is None:
-        return _say_nothing(panel)
+        return _label_missing(panel)
     steps = np.stack([path[:-1], path[1:]], axis=2).reshape(-1, 2, 2)
     when = np.repeat(np.linspace(0, 1, len(path) - 1), path.shape[1])
     lines = LineCollection(list(steps), colors=TIME_COLOURS(when), lw=0.35, alpha=0.55)
@@ -205,17 +205,17 @@ def _draw_states(findings: Findings, phase: str, panel: Axes, run_id: str) -> No
 
 
 def _draw_modes(findings: Findings, mode: str, panel: Axes, run_id: str) -> None:
-    found = findings.study.analysis(run_id, *(f"{mode}_mode_{phase}" for phase in PHASES))
-    if not found:
-        return _say_nothing(panel)
+    histograms = findings.study.analysis(run_id, *(f"{mode}_mode_{phase}" for phase in PHASES))
+    if not histograms:
+        return _label_missing(panel)
     for phase in PHASES:
-        counts, shade = found[f"{mode}_mode_{phase}"], PHASE_COLOURS[phase]
+        counts, shade = histograms[f"{mode}_mode_{phase}"], PHASE_COLOURS[phase]
         share, edges = counts / max(counts.sum(), 1), np.linspace(0, 1, BINS + 1)
         panel.stairs(share, edges, fill=True, fc=(shade, 0.55), ec=shade, lw=0.9)
     panel.set_xlim(0, 1)
     return None
 
 
-def _say_nothing(panel: Axes) -> None:
-    """A word in place of a run whose analysis is missing or corrupt."""
+def _label_missing(panel: Axes) -> None:
+    """Label a panel whose analysis is missing or corrupt."""
     panel.text(0.5, 0.5, "no analysis", transform=panel.transAxes, ha="center", va="center", size=7)

@@ -1,4 +1,4 @@
-"""What a table of the report is, and how its cells, CSV, LaTeX and HTML are made by pandas."""
+"""Tables of the report, and their CSV, LaTeX, HTML and Markdown."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BOLD, ITALIC = "font-weight: bold;", "font-style: italic;"
 
 @dataclass(frozen=True)
 class Table:
-    """A table: `data` has plain numbers, one line per entry; `cells` and their `css` are shown."""
+    """A table: plain numbers in `data`, one row per cell; formatted `cells` with their `css`."""
 
     name: str
     title: str
