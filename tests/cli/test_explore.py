@@ -41,9 +41,10 @@ def test_one_file(folder, tmp_path, capsys):
         (["nowhere", "3 1 4"], "'nowhere' is not a run directory, a folder of them, or zoo:TASK"),
         (["copy", "sortt"], "'sortt' is neither a run directory, a folder of them, or zoo:TASK/AP"),
         (["copy", "3 x", "--html", "a.html"], "nor a problem: problem must be numeral"),
-        (["copy", "1 " * 251], "length of the problem must be at most 250"),
+        (["copy", "1 " * 251], "the problem has length 251; the explorer draws at most 250"),
         (["copy", "--memory", "1001"], "a number of slots from 1 to 1000"),
         (["copy", "sort", "--html", "a.html"], "copy and sort are models of different tasks"),
+        (["copy", "--html", ""], "--html needs the name of a file"),
         (["copy", "--port", "99999"], "port must be an integer from 0 (any)"),
     ],
 )
@@ -96,7 +97,7 @@ def test_the_page_opens_with_the_model_that_goes_farthest(monkeypatch, tmp_path)
         folder.mkdir(parents=True)
         (folder / zoo.SCORES).write_text(
             '{"trial": 0, "trials": [0], "iterations": 9, "iteration": 9, "commit": "",'
-            f' "scores": {{"score": {{"trained": {scores}}}}}}}'
+            f' "scores": {{"score": {{"50": {scores}}}}}}}'
         )
     monkeypatch.setattr(zoo, "MODELS", tmp_path)
     names, text = split_arguments(())

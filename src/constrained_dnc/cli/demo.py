@@ -41,7 +41,7 @@ class Demo:
         """Print the answers of both models, then their scores over many problems."""
         require_integer("seed", self.seed, 0, LARGEST_SEED)
         lengths = parse_lengths(self.lengths)
-        require_integer("lengths", lengths[-1], 1, LONGEST_PRINTED)
+        require_integer("the longest of --lengths", lengths[-1], 1, LONGEST_PRINTED)
         names = [f"{PREFIX}{self.task}/{name}" for name in (self.baseline, self.constrained)]
         runs = [load_run(name) for name in names]
         problems = [_sample(runs[0].task, length, self.seed) for length in lengths]

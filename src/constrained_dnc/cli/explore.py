@@ -95,6 +95,8 @@ class Explore:
         from constrained_dnc.explorer import open_model, trace  # noqa: PLC0415 - slow to import
         from constrained_dnc.explorer.page import one_file  # noqa: PLC0415
 
+        if not path.name:
+            raise SettingError("--html needs the name of a file")
         if len(names) > 2:
             raise SettingError(f"--html shows one or two models, not {len(names)}")
         models = [open_model(name, self.selection, trust_code=self.trust_code) for name in names]

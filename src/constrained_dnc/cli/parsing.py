@@ -16,7 +16,7 @@ from tyro.constructors import PrimitiveConstructorSpec, PrimitiveTypeInfo
 
 from constrained_dnc.approaches import Part, parse_part
 from constrained_dnc.choices import BackendChoice, SelectionRule
-from constrained_dnc.errors import SettingError, one_of, shortened
+from constrained_dnc.errors import SettingError, one_of
 from constrained_dnc.tasks.numeral import AbstractNumeralTask
 from constrained_dnc.tasks.task import AbstractTask, Problem
 
@@ -26,11 +26,15 @@ VALUES = tyro.constructors.ConstructorRegistry()
 MARKERS = (tyro.conf.FlagCreatePairsOff, tyro.conf.DisallowNone)
 NUMBERS = {int: "an integer", float: "a number"}
 REWORDED = {  # what the parser says, and what a person would
-    r"Error parsing (\S+):": r"\1",
+    r"Error parsing (\S+):": r"\1:",
     r"Missing from .*?: (\S+) .*": r"\1 is missing",
     r"Missing value for argument '(\S+)'.*": r"\1 needs a value",
     r"Unrecognized options: (.*)": r"unrecognized arguments: \1",
 }
+
+
+class ValueRefused(Exception):
+    """A value and what is accepted; not a ValueError, whose text the parser drops within a list."""
 
 
 def option(help: str | None = None, metavar: str | None = None) -> Any:
@@ -87,20 +91,30 @@ def parse(kind: type[Command], arguments: list[str], program: str) -> Command:
             return tyro.cli(
                 kind, args=arguments, prog=program, registry=VALUES, config=MARKERS, **options
             )
+    except ValueRefused as refusal:
+        value, accepted = refusal.args
+        raise _setting_error(refusal) or SettingError(
+            _option_of(value, arguments), value, accepted
+        ) from None
     except SystemExit as stop:
         if not stop.code:
             raise
-        raise _reason(stop, box.getvalue(), program) from None
+        raise _setting_error(stop) or SettingError(
+            f"{sentence_in(box.getvalue())}; see {program} --help"
+        ) from None
 
 
-def _reason(stop: SystemExit, box: str, program: str) -> SettingError:
-    """The SettingError that the parser caught on the way, or what its box says."""
-    error: BaseException | None = stop
-    while error is not None:
-        if isinstance(error, SettingError):
-            return error
+def _option_of(value: str, arguments: list[str]) -> str:
+    """The option that has a value, or several."""
+    place = len(arguments) - arguments[::-1].index(value)
+    return [argument for argument in arguments[:place] if argument.startswith("--")][-1]
+
+
+def _setting_error(error: BaseException | None) -> SettingError | None:
+    """The SettingError that the parser caught on the way to its own, if any."""
+    while error is not None and not isinstance(error, SettingError):
         error = error.__context__
-    return SettingError(f"{sentence_in(box)}; see {program} --help")
+    return error
 
 
 def sentence_in(box: str) -> str:
@@ -146,8 +160,7 @@ def _number_or_choice(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] 
             return None
         with contextlib.suppress(TypeError, ValueError):
             return kind(text)
-        accepted = one_of(names, text) if names else NUMBERS[kind]
-        raise ValueError(f"must be {accepted}, not {shortened(repr(text))}")
+        raise ValueRefused(text, one_of(names, text) if names else NUMBERS[kind])
 
     return PrimitiveConstructorSpec(
         nargs=1,
@@ -163,10 +176,17 @@ def _part(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Part] | None:
     """How a part with settings is read, such as regularisation,task_weight=0.9."""
     if info.type is not Part:
         return None
+
+    def read(texts: list[str]) -> Part:
+        try:
+            return parse_part(*texts)
+        except SettingError as error:
+            raise ValueRefused(*texts, "a part") from error
+
     return PrimitiveConstructorSpec(
         nargs=1,
         metavar="KIND[,NAME=VALUE]",
-        instance_from_str=lambda texts: parse_part(*texts),
+        instance_from_str=read,
         is_instance=lambda value: isinstance(value, Part),
         str_from_instance=lambda value: [str(value)],
     )

@@ -77,7 +77,11 @@ class Evaluate:
         """Evaluate with progress, then print maximum lengths and scores."""
         memories = None if self.memory is None else parse_memories(self.memory)
         lengths = None if self.lengths is None else parse_lengths(self.lengths)
-        from constrained_dnc.evaluation.scoring import evaluate  # noqa: PLC0415 - slow to import
+        from constrained_dnc.evaluation.scoring import (  # noqa: PLC0415 - slow to import
+            EVALUATION_FILE,
+            evaluate,
+            store_rows,
+        )
 
         run = open_model(self.run_name, self.trust_code)
         with ProgressBar("percent") as bar:
@@ -90,11 +94,14 @@ class Evaluate:
                 backend=self.backend,
                 threads=self.threads,
                 progress=_show(bar),
+                store=False,
             )
         if self.json:
             print(table.to_json(orient="records"))
         else:
             print_scores(table)
+        if not run.is_pretrained:  # a disk that is full costs nothing that is printed
+            store_rows(run.folder / EVALUATION_FILE, table)
         return 0
 
 

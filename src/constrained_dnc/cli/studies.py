@@ -22,7 +22,7 @@ from constrained_dnc.config import (
     TrainingConfig,
     get_preset,
 )
-from constrained_dnc.errors import SettingError, printable, require_integer
+from constrained_dnc.errors import SettingError, first_line, printable, require_integer
 from constrained_dnc.model.config import ModelConfig
 
 if TYPE_CHECKING:
@@ -85,9 +85,9 @@ class Study:
 
     def run(self) -> int:
         """Bring every run to its end, then write the report; 1 if a run was given up."""
-        for name, values in (("--tasks", self.tasks), ("--approaches", self.approaches)):
-            if name in self.arguments and not values:
-                raise SettingError(f"{name} needs at least one name")
+        for name in ("tasks", "approaches", "rules"):
+            if f"--{name}" in self.arguments and not getattr(self, name):
+                raise SettingError(f"--{name} needs at least one name")
         if self.workers is not None:
             require_integer("workers", self.workers, 1)
         plan = self._plan()
@@ -166,7 +166,7 @@ def _print_estimate(plan: Plan, to_do: list[Config], workers: int) -> None:
         estimate = f"training takes about {training}, evaluation up to {evaluation}"
         estimate += " if all runs are like the first" if len(to_do) > 1 else ""
     except Exception as error:  # of a user-defined task: its runs will say more
-        estimate = f"the first run cannot be timed ({type(error).__name__})"
+        estimate = f"the first run cannot be timed: {first_line(error)}"
     print_stderr(f"{workers} worker{'s' * (workers > 1)}; {estimate}")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -63,7 +63,7 @@ def evaluate(
     backend: BackendChoice = "auto",
     threads: int | None = None,
     progress: Progress | None = None,
-    store: str | Path | None = None,
+    store: str | Path | Literal[False] | None = None,
     reuse: bool = False,
 ) -> pd.DataFrame:
     """Score a run's selected parameters, or any model with its task, over input lengths.
@@ -74,21 +74,25 @@ def evaluate(
     whose score is next to the floor: their rows have no batches and no score.
 
     The rows of a run are merged into RUN/evaluation.parquet. Those of a pretrained model, or of a
-    model that is no run's, are stored only in a file named by `store`. With `reuse`, rows that are
+    model that is no run's, are stored only in a file named by `store`; False stores none. With `reuse`, rows that are
     stored already are not measured again. `progress` gets the work done, all work and the row.
     """
     subject = subject_of(model, task, selection, settings)
     plan = make_plan(subject, lengths, memories, batches)
-    path = Path(store) if store is not None else None
-    if path is None and subject.run is not None and not subject.run.is_pretrained:
+    path = Path(store) if store else None
+    if store is None and subject.run is not None and not subject.run.is_pretrained:
         path = subject.run.folder / EVALUATION_FILE
-    stored = _read_stored(path)
-    known = _same_parameters(stored, subject) if reuse else results_frame()
+    known = _same_parameters(_read_stored(path), subject) if reuse else results_frame()
     table = measure(subject, plan, subject.backend(backend, threads), progress, known)
     if path is not None:
-        make_folder(path.parent)
-        write_results_file(path, merge(stored, table))
+        store_rows(path, table)
     return table
+
+
+def store_rows(path: Path, table: pd.DataFrame) -> None:
+    """Merge rows into a file of results."""
+    make_folder(path.parent)
+    write_results_file(path, merge(_read_stored(path), table))
 
 
 def make_plan(
