@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+from pathlib import Path
 
 import bench
 import peers
@@ -19,6 +21,13 @@ def small(monkeypatch):
     monkeypatch.setattr(
         bench, "GROWTH", {"memory_size": (5, 9), "length": (2, 3), "batch_size": (2, 4)}
     )
+
+
+def test_every_script_can_be_imported():
+    scripts = sorted(Path(bench.__file__).parent.glob("*.py"))
+    assert len(scripts) >= 9
+    for script in scripts:
+        importlib.import_module(script.stem)
 
 
 def test_bench_prints_one_object_and_draws_it(small, capsys, tmp_path):

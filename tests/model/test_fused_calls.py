@@ -159,6 +159,15 @@ def test_wrong_cotangents_are_refused_and_cost_nothing(spoil, sentence):
 
 
 @compiled
+def test_views_and_double_inputs_are_accepted():
+    dnc, inputs = small_dnc("compr"), np.asarray(random_inputs(3, 4))
+    kernel = fused.FusedUnroll()
+    expected = kernel.forward(dnc, np.array(inputs[:, ::2])).outputs
+    for other in (inputs[:, ::2], np.asfortranarray(inputs[:, ::2]), inputs[:, ::2].astype(float)):
+        np.testing.assert_array_equal(kernel.forward(dnc, other).outputs, expected)
+
+
+@compiled
 def test_wrong_parameters_are_refused():
     dnc, inputs = small_dnc("compr"), random_inputs(3, 2)
     kernel = fused.FusedUnroll()

@@ -108,13 +108,6 @@ def test_batch_written_out() -> None:
     assert batch.num_steps.tolist() == [6, 6, 6]
 
 
-def test_truth_tables() -> None:
-    for operator, values in {"∨": "FTTT", "∧": "FFFT", "→": "TTFT", "↔": "TFFT"}.items():
-        pairs = [(left, right) for left in "FT" for right in "FT"]
-        for (left, right), value in zip(pairs, values, strict=True):
-            assert Logic().solve(f"{left}{operator}{right}") is (value == "T")
-
-
 def test_operators_leaves_and_splits_are_uniform() -> None:
     """By kind of node (top or nested) and size; 1e-5 as there are some fifty tests."""
     operators: dict[tuple[bool, int], Counter[str]] = defaultdict(Counter)

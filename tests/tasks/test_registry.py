@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 
@@ -103,15 +102,6 @@ def test_unknown_names(name: str) -> None:
         f"task must be one of {', '.join(sorted(task_names()))}{hint}, "
         f"or package.module:Class, or path/to/file.py:Class, not {name!r}"
     )
-
-
-def test_a_task_is_found_at_once() -> None:
-    """Distributions are scanned for entry points once, which takes 10 ms."""
-    get_task("sort")
-    start = time.process_time()
-    for _ in range(100):
-        get_task("sort")
-    assert time.process_time() - start < 0.1
 
 
 @pytest.mark.parametrize(

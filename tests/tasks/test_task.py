@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 from constrained_dnc.errors import SettingError
 from constrained_dnc.tasks import AbstractTask, Batch, get_task, task_names
 from constrained_dnc.tasks.entries import round_off
-from constrained_dnc.tasks.task import generator_of
 from typing_off import without_shape_checks
 
 EVERY_TASK = pytest.mark.parametrize("task", [*map(get_task, task_names())], ids=task_names())
@@ -69,10 +68,7 @@ def test_batch(task: AbstractTask, length: int) -> None:
 def test_other_key_other_batch(task: AbstractTask) -> None:
     keys = (5, 6, (5, 0), (5, 1), (1, 5), (5, 0, 0), 2**32, (0, 1), 2**70)
     assert len({task.sample(key, 8, 12).problems for key in keys}) == len(keys)
-
-
-def test_a_key_is_the_same_as_a_list_of_one() -> None:
-    assert generator_of(5).integers(2**60) == generator_of([5]).integers(2**60)
+    assert task.sample([5], 8, 12).problems == task.sample(5, 8, 12).problems
 
 
 @EVERY_TASK

@@ -28,7 +28,7 @@ class Growing:
     def __post_init__(self) -> None:
         require_integer("memory_size.start", self.start, 1)
         require_integer("memory_size.limit", self.limit, self.start)
-        require_number("memory_size.free_capacity", self.free_capacity, 0, self.start)
+        require_number("memory_size.free_capacity", self.free_capacity, 0.0, float(self.start))
 
     @property
     def refusal(self) -> str:
