@@ -24,6 +24,7 @@ from constrained_dnc.approaches import (
     get_approach,
 )
 from constrained_dnc.errors import (
+    LARGEST,
     LARGEST_SEED,
     SMALLEST,
     SettingError,
@@ -182,7 +183,7 @@ class Config:
         """The config that `as_dict` described; unknown and missing fields are refused."""
         config = _fields(Config, values, "config")
         approach = _fields(Approach, config["approach"], "config.approach")
-        parts = [_fields(Part, part, "a constraint") for part in approach["constraints"]]
+        parts = [_fields(Part, part, "each of the constraints") for part in approach["constraints"]]
         approach["constraints"] = tuple(
             Part(part["kind"], tuple(part["settings"].items())) for part in parts
         )
@@ -398,10 +399,20 @@ def _flattened(values: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, An
             yield f"{prefix}{name}", value
 
 
-def _fields(kind: type, values: object, path: str) -> dict[str, Any]:
+_LEAVES: dict[str, type] = {"int": int, "float": float, "str": str}
+
+
+def _fields(kind: type[Any], values: object, path: str) -> dict[str, Any]:
     """The fields of a dataclass from a JSON object; unknown and missing ones are refused."""
     names = [entry.name for entry in fields(kind)]
     if not isinstance(values, Mapping) or values.keys() != set(names):
         stored = ", ".join(values) if isinstance(values, Mapping) else values
         raise SettingError(path, stored, f"an object with the fields {', '.join(names)}")
-    return dict(values)
+    checked = dict(values)
+    for entry in fields(kind):
+        value, leaf = checked[entry.name], _LEAVES.get(str(entry.type))
+        if leaf is float and type(value) is int and abs(value) <= LARGEST:
+            checked[entry.name] = value = float(value)
+        if leaf is not None and type(value) is not leaf:
+            raise SettingError(f"{path}.{entry.name}", value, f"of type {leaf.__name__}")
+    return checked

@@ -160,4 +160,4 @@ def test_the_command_refuses_and_restarts(without_checkpoints, tmp_path, capsys)
     assert load_run(without_checkpoints).status.iteration == 44
     assert load_run(tmp_path / "run.old-1").status.iteration == 40
     assert main(["train", "--run-dir", str(tmp_path / "new")]) == 2
-    assert "task is ''" in capsys.readouterr().err
+    assert "TASK is missing" in capsys.readouterr().err
