@@ -89,9 +89,11 @@ class Trace:
 
 
 def _entry(task: AbstractTask, right: Any, answer: Any) -> Entry:
-    texts = ("\u2013" if it is MISSING else task.format_entry(it) for it in (right, answer))
+    first, second = (
+        "\u2013" if each is MISSING else task.format_entry(each) for each in (right, answer)
+    )
     is_right = right is not MISSING and answer is not MISSING and task.is_right(right, answer)
-    return Entry(*texts, is_right)
+    return Entry(first, second, is_right)
 
 
 def trace(model: Model, text: str, memory_size: MemorySize | None = None) -> Trace:
