@@ -1,4 +1,4 @@
-"""The command `cdnc study` in processes of its own, and what must not depend on its fate."""
+"""Smoke studies by `cdnc study` in processes of their own, for tests that kill them."""
 
 import re
 import subprocess
@@ -29,22 +29,21 @@ def start(study: Path, *options: str) -> subprocess.Popen:
 
 
 def finish(process: subprocess.Popen) -> tuple[int, str, str]:
-    """Exit code, results and what was reported on the way: no complaint of a library among it."""
-    output, told = process.communicate(timeout=PATIENCE)
+    """Exit code, output and messages, which must hold no complaint of a library."""
+    output, errors = process.communicate(timeout=PATIENCE)
     assert not re.search(
-        "Traceback|Error:|Warning|distributed", told.replace("OSError: no data", "")
+        "Traceback|Error:|Warning|distributed", errors.replace("OSError: no data", "")
     )
-    return process.returncode, output, told
+    return process.returncode, output, errors
 
 
 def results(study: Path) -> dict:
     """Rows and analysis arrays of a study, by file."""
-    found: dict = {}
-    for path in sorted((study / "results").glob("*.parquet")):
-        found[path.name] = pd.read_parquet(path).to_dict("records")
-    for path in sorted((study / "analysis").glob("*.npz")):
-        found[path.name] = dict(np.load(path))
-    return found
+    tables, arrays = (study / "results").glob("*.parquet"), (study / "analysis").glob("*.npz")
+    return {
+        **{path.name: pd.read_parquet(path).to_dict("records") for path in tables},
+        **{path.name: dict(np.load(path)) for path in arrays},
+    }
 
 
 def wait_for(what: Callable[[], object]) -> None:

@@ -71,8 +71,11 @@ def _sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def remove_unfinished(folder: Path, names: Iterable[str] = ("*",)) -> None:
-    """Remove what a killed process left of files that nobody else is writing now."""
+def remove_unfinished(folder: Path, names: Iterable[str]) -> None:
+    """Remove what a killed process left of files with these names.
+
+    The caller holds the lock under which they are written: nobody else is writing them now.
+    """
     for name in names:
         for path in folder.glob(f".{name}.*.unfinished"):
             path.unlink(missing_ok=True)
