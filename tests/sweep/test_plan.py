@@ -216,7 +216,7 @@ def test_two_sweeps_that_open_a_study_at_once_both_add_to_it(tmp_path):
 def test_other_settings_are_refused_and_nothing_is_touched(tmp_path):
     open_study(tmp_path, SMOKE)
     before = (tmp_path / "study.json").read_bytes()
-    with pytest.raises(SettingError, match=r"model\.hidden_size differs .*use another --study"):
+    with pytest.raises(SettingError, match=r"model\.memory_size differs .*use another --study"):
         open_study(tmp_path, make_request("quick"))
     assert (tmp_path / "study.json").read_bytes() == before
 
