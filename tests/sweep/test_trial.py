@@ -19,6 +19,7 @@ from constrained_dnc.config import with_min_iterations
 from constrained_dnc.errors import RunError
 from constrained_dnc.evaluation import scoring
 from constrained_dnc.files import locked
+from constrained_dnc.model.backend import FusedBackend, PureBackend
 from constrained_dnc.results import read_results_file
 from constrained_dnc.study import read_study
 from constrained_dnc.study.layout import failure_file, results_file, write_failure
@@ -173,9 +174,8 @@ def test_another_grid_of_lengths_is_measured_without_training(plan, monkeypatch)
         for lengths in ("1,3", "2,3")
     )
     run_trial(plan, before.to_json())
-    folder = plan.folder / "runs" / before.run_id
-    trained = [*folder.glob("*.safetensors"), folder / "metrics.jsonl"]
-    times = {path: path.stat().st_mtime_ns for path in trained}
+    for backend in (FusedBackend, PureBackend):
+        monkeypatch.delattr(backend, "value_and_grad")
     measured, score = set(), scoring._score
     monkeypatch.setattr(
         scoring, "_score", lambda *args: measured.add(args[-1].length) or score(*args)
@@ -184,7 +184,6 @@ def test_another_grid_of_lengths_is_measured_without_training(plan, monkeypatch)
     assert run_trial(plan, after.to_json()) == "finished"
     assert plan.is_done(after)
     assert measured == {2}
-    assert {path: path.stat().st_mtime_ns for path in trained} == times
 
 
 def test_what_a_killed_worker_left_is_removed_but_nothing_of_other_runs(plan):
