@@ -4,8 +4,8 @@
 
 The study need not be finished. Of every task and approach the zoo gets the trial with the highest
 running mean of the score that selected its parameters, so no length beyond the one of selection
-has a say in the choice; the parameters by another rule come with it if they reach a fifth further
-with some memory. A model that is there already keeps the commit it was trained with.
+has a say in the choice; parameters selected by another rule are added if they reach a fifth further
+with some memory. A model that is in the zoo already keeps the commit it was trained with.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from constrained_dnc.analysis.embeddings import embed_all
-from constrained_dnc.choices import PAPER_RULE
+from constrained_dnc.choices import RULES, SelectionRule
 from constrained_dnc.evaluation.memories import free_capacity_of
+from constrained_dnc.files import read_json, write_json
 from constrained_dnc.published import max_length_of
 from constrained_dnc.report import Report
 from constrained_dnc.report.states import wanted_embeddings
@@ -28,22 +29,21 @@ from constrained_dnc.study.layout import (
     ANALYSIS,
     EMBEDDINGS,
     RESULTS,
-    read_request,
+    STUDY,
     run_folder,
-    write_request,
 )
 from constrained_dnc.training.disk import CONFIG, FREE_CAPACITY, SELECTED, STATUS
 from constrained_dnc.training.run import Run, load_run
 from constrained_dnc.zoo import RULE, SCORES
 
 FURTHER = 1.2
-"""Parameters of another rule than the zoo's come along if they reach that many times as far."""
+"""How many times as far the parameters of another rule must reach to be shipped, too."""
 DATA = (f"{RESULTS}/*.parquet", f"{ANALYSIS}/*.npz", f"{EMBEDDINGS}/*.npy")
 
 
 def ship_results(study: Path, target: Path) -> None:
-    """Copy what a report is made from, and name the study by its new place."""
-    request = read_request(study)
+    """Copy the files that a report is made from; the command in study.json names the copy."""
+    request = read_json(study / STUDY)
     request["command"] = request["command"].replace(str(study), target.name)
     new = target.with_name(f".{target.name}.new")
     shutil.rmtree(new, ignore_errors=True)
@@ -53,7 +53,7 @@ def ship_results(study: Path, target: Path) -> None:
             copy = new / path.relative_to(study)
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, copy)
-    write_request(new, request)
+    write_json(new / STUDY, request)
     shipped = read_study(new)
     wanted = wanted_embeddings(Report(shipped).analysed)
     embed_all(shipped, wanted, lambda *_: None)  # a minute less to wait
@@ -62,9 +62,9 @@ def ship_results(study: Path, target: Path) -> None:
 
 
 def ship_models(folder: Path, zoo: Path, commit: str) -> list[str]:
-    """Copy the best run of every task and approach; their names.
+    """Copy the best run of every task and approach, and return their names.
 
-    A model that is there already takes part, also if the study no longer has its run.
+    A model that is in the zoo already competes, also if the study no longer has its run.
     """
     study = read_study(folder)
     groups: dict[tuple[str, str], list[Run]] = {}
@@ -84,45 +84,45 @@ def ship_models(folder: Path, zoo: Path, commit: str) -> list[str]:
         best = max(runs, key=lambda run: (run.selected(RULE).running_mean or 0, -run.config.seed))
         same = shipped.get("trial"), shipped.get("iterations")
         is_same = same == (best.config.seed, best.status.iteration)
-        about = {"trials": sorted(seeds), "commit": shipped["commit"] if is_same else commit}
+        metadata = {"trials": sorted(seeds), "commit": shipped["commit"] if is_same else commit}
         if best.folder == target:
-            (target / SCORES).write_text(json.dumps(shipped | about, indent=1) + "\n")
+            (target / SCORES).write_text(json.dumps(shipped | metadata, indent=1) + "\n")
         else:
-            _ship_model(study, best, target, about)
+            _ship_model(study, best, target, metadata)
     return [f"{task}/{approach}" for task, approach in groups]
 
 
 def _shipped(target: Path) -> dict[str, Any]:
-    """What scores.json of the model that is there says."""
+    """The content of scores.json of a model in the zoo."""
     path = target / SCORES
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
 
-def _ship_model(study: Study, run: Run, target: Path, about: dict[str, object]) -> None:
+def _ship_model(study: Study, run: Run, target: Path, metadata: dict[str, object]) -> None:
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
     scores = _scores(study, run.config.run_id)
-    rules: list[str] = [RULE]
-    for rule in sorted(scores, key=lambda rule: rule != PAPER_RULE):  # the paper's before others
-        if _reaches_further(scores, rule, rules):
+    rules: list[SelectionRule] = [RULE]
+    for rule in RULES:
+        if rule in scores and _reaches_further(scores, rule, rules):
             rules.append(rule)
     for rule in rules:
         free_capacity_of(run, run.selected(rule))  # makes sure that it is stored
     for name in (CONFIG, STATUS, *(SELECTED[rule] for rule in rules), FREE_CAPACITY):
         shutil.copyfile(run.folder / name, target / name)
-    about |= {
+    metadata |= {
         "trial": run.config.seed,
         "iterations": run.status.iteration,
         "iteration": run.selected(RULE).iteration,
         "scores": scores,
     }
-    (target / SCORES).write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+    (target / SCORES).write_text(json.dumps(metadata, indent=1) + "\n", encoding="utf-8")
 
 
 def _reaches_further(
-    scores: dict[str, dict[str, dict[int, float]]], rule: str, others: list[str]
+    scores: dict[str, dict[str, dict[int, float]]], rule: str, others: Sequence[str]
 ) -> bool:
-    """Whether some maximum length is so much longer by this rule than by the others."""
+    """Whether this rule has a maximum length that is at least a fifth longer."""
     for memory, curve in scores[rule].items():
         longest = max(max_length_of(scores[other].get(memory, {})) for other in others)
         if (length := max_length_of(curve)) > 0 and length >= FURTHER * longest:
@@ -132,11 +132,10 @@ def _reaches_further(
 
 def _scores(study: Study, run_id: str) -> dict[str, dict[str, dict[int, float]]]:
     """Score by selection, memory and length."""
-    words = dict(zip(study.memories, ("trained", "extended", "growing"), strict=True))
     rows = study.results[(study.results["run_id"] == run_id) & (study.results["batches"] > 0)]
     scores: dict[str, dict[str, dict[int, float]]] = {}
     for row in rows.to_dict("records"):
-        curve = scores.setdefault(row["selection"], {}).setdefault(words[row["memory"]], {})
+        curve = scores.setdefault(row["selection"], {}).setdefault(row["memory"], {})
         curve[int(row["length"])] = round(float(row["score"]), 6)
     return scores
 
@@ -153,11 +152,11 @@ def main() -> None:
     parser.add_argument("--commit", required=True, help="the commit that trained the runs")
     parser.add_argument("--results", type=Path, required=True)
     parser.add_argument("--zoo", type=Path, required=True)
-    asked = parser.parse_args()
-    ship_results(asked.study, asked.results)
-    names = ship_models(asked.study, asked.zoo, asked.commit)
-    print(f"{asked.results}: {_megabytes(asked.results.rglob('*')):.1f} MB")
-    print(f"{asked.zoo}: {_megabytes(asked.zoo.rglob('*')):.1f} MB, {', '.join(names)}")
+    args = parser.parse_args()
+    ship_results(args.study, args.results)
+    names = ship_models(args.study, args.zoo, args.commit)
+    print(f"{args.results}: {_megabytes(args.results.rglob('*')):.1f} MB")
+    print(f"{args.zoo}: {_megabytes(args.zoo.rglob('*')):.1f} MB, {', '.join(names)}")
 
 
 if __name__ == "__main__":

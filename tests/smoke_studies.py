@@ -1,4 +1,4 @@
-"""The command `cdnc study` in processes of its own, and what must not depend on its fate."""
+"""Smoke studies by `cdnc study` in processes of their own, for tests that kill them."""
 
 import re
 import subprocess
@@ -38,12 +38,11 @@ def finish(process: subprocess.Popen) -> tuple[int, str, str]:
 
 def results(study: Path) -> dict:
     """Rows and analysis arrays of a study, by file."""
-    found: dict = {}
-    for path in sorted((study / "results").glob("*.parquet")):
-        found[path.name] = pd.read_parquet(path).to_dict("records")
-    for path in sorted((study / "analysis").glob("*.npz")):
-        found[path.name] = dict(np.load(path))
-    return found
+    tables, arrays = (study / "results").glob("*.parquet"), (study / "analysis").glob("*.npz")
+    return {
+        **{path.name: pd.read_parquet(path).to_dict("records") for path in tables},
+        **{path.name: dict(np.load(path)) for path in arrays},
+    }
 
 
 def wait_for(what: Callable[[], object]) -> None:

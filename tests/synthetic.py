@@ -42,7 +42,7 @@ class Request:
 
 
 def write_study(path: Path, request: Request | None = None, *, number_runs: bool = False) -> Path:
-    """Write a whole study whose maximum lengths are near the paper's.
+    """Write a study whose maximum lengths are near the paper's.
 
     With `number_runs` run ids are numbers, for names that cannot be part of a file's.
     """

@@ -36,9 +36,9 @@ def test_a_pretrained_model_scores_what_is_stored(name):
     assert run.status.state == "finished"
     assert run.selected().iteration == stored.about["iteration"]
     table = evaluate(run, lengths=[10, 25], batches=1, threads=1)
-    whole = evaluate(run, lengths=[10], threads=1)  # all the batches of the study
-    sample = 1 / (whole["batches"][0] * whole["batch_size"][0])
-    assert abs(whole["score"][0] - stored.scores()[10]) <= sample
+    all_batches = evaluate(run, lengths=[10], threads=1)  # all the batches of the study
+    sample = 1 / (all_batches["batches"][0] * all_batches["batch_size"][0])
+    assert abs(all_batches["score"][0] - stored.scores()[10]) <= sample
     assert table["score"].tolist() == pytest.approx(
         [stored.scores()[length] for length in (10, 25)], abs=0.1
     )
@@ -60,7 +60,6 @@ def test_a_pretrained_model_copies_twenty_times_the_longest_input_of_its_trainin
 def test_the_results_are_those_of_the_models():
     assert size(RESULTS / "results") + size(RESULTS / "analysis") < 25e6  # a report may be there
     study = read_study(RESULTS)
-    memories = dict(zip(("trained", "extended", "growing"), study.memories, strict=True))
     measured = study.results[study.results["batches"] > 0]
     for name, model in zoo.pretrained().items():
         rows = measured[
@@ -71,7 +70,7 @@ def test_the_results_are_those_of_the_models():
         assert set(rows["iterations"]) == {model.about["iterations"]}
         for rule, by_memory in model.about["scores"].items():
             for memory in by_memory:
-                part = rows[(rows["selection"] == rule) & (rows["memory"] == memories[memory])]
+                part = rows[(rows["selection"] == rule) & (rows["memory"] == memory)]
                 scores = part.set_index("length")["score"].to_dict()
                 assert scores == pytest.approx(model.scores(memory, rule), abs=1e-6), name
     assert np.isfinite(measured["score"]).all()

@@ -79,7 +79,7 @@ def test_a_corrupt_file_is_named_and_left_out(empty: Path, caplog) -> None:
     (empty / "results" / "sort-reg-1-20000.parquet").write_bytes(b"not parquet")
     study = read_study(empty)
     assert len(study.results) == 1
-    assert "sort-reg-1-20000.parquet is corrupt" in caplog.text
+    assert "sort-reg-1-20000.parquet cannot be read" in caplog.text
     assert "sort, reg: 1 of 2 trials have results." in study.missing()
 
 
@@ -149,24 +149,17 @@ def test_a_directory_without_study_json_is_no_study(tmp_path: Path) -> None:
         read_study(tmp_path)
 
 
-@pytest.mark.parametrize("text", ["{", "3", "\xff", '{"requests": []}'])
-def test_a_corrupt_study_json_gets_one_sentence(empty: Path, text: str) -> None:
-    (empty / "study.json").write_bytes(text.encode("latin-1"))
-    with pytest.raises(RunError, match=r"study\.json "):
-        read_study(empty)
-
-
-@pytest.mark.parametrize(
-    "change", [{"requests": [{"tasks": "sort"}]}, {"memories": []}, {"settings": {}}, {"runs": 3}]
-)
-def test_a_study_json_of_another_form_gets_one_sentence(empty: Path, change: dict) -> None:
+def test_a_corrupt_study_json_gets_one_sentence(empty: Path) -> None:
     path = empty / "study.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | change))
-    with pytest.raises(RunError, match=r"study\.json is corrupt"):
-        read_study(empty)
+    content = json.loads(path.read_text())
+    changes = {"requests": [{"tasks": "sort"}]}, {"memories": []}, {"settings": {}}, {"runs": 3}
+    for text in ("{", "3", *(json.dumps(content | change) for change in changes)):
+        path.write_text(text)
+        with pytest.raises(RunError, match=r"study\.json (is corrupt|cannot be read)"):
+            read_study(empty)
 
 
-def test_the_shipped_results_are_whole() -> None:
+def test_the_shipped_results_are_complete() -> None:
     study = read_study(Path(__file__).parents[1] / "results" / "paper-100k")
     assert set(study.request["runs"]) == set(study.runs.index)
     measured = study.results[study.results["batches"] > 0]

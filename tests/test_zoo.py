@@ -1,4 +1,4 @@
-"""Pretrained models: shipped out of a study, found by name, refused when damaged."""
+"""Pretrained models: shipped out of a study, loaded by name, refused when corrupt."""
 
 import json
 import shutil
@@ -23,13 +23,18 @@ from tiny_runs import tiny_config
 SCRIPT = Path(__file__).parents[1] / "scripts" / "ship.py"
 
 
+def ship(study: Path, results: Path, models: Path, commit: str = "abc") -> int:
+    """Run the script; its exit code."""
+    options = ["--commit", commit, "--results", str(results), "--zoo", str(models)]
+    command = [sys.executable, str(SCRIPT), str(study), *options]
+    return subprocess.run(command, check=False, capture_output=True).returncode
+
+
 @pytest.fixture(scope="module")
 def shipped(tmp_path_factory):
     """A study of two trials, and what was shipped of it."""
     folder = tmp_path_factory.mktemp("shipping")
-    open_study(
-        folder / "study", make_request("smoke"), ["reproduce", "--study", str(folder / "study")]
-    )
+    open_study(folder / "study", make_request("smoke"), ["study", "--study", str(folder / "study")])
     configs = [tiny_config(seed=seed, iterations=20) for seed in (0, 1)]
     runs = {c.run_id: {"task": "copy", "approach": "compr", "seed": c.seed} for c in configs}
     path = folder / "study" / "study.json"
@@ -37,9 +42,7 @@ def shipped(tmp_path_factory):
     path.write_text(json.dumps(stored | {"runs": runs, "memories": ["4", "40", "growing"]}))
     for config in configs:
         run_trial(Plan(folder / "study"), config.to_json())
-    command = [sys.executable, str(SCRIPT), str(folder / "study"), "--commit", "abc"]
-    command += ["--results", str(folder / "results"), "--zoo", str(folder / "zoo")]
-    subprocess.run(command, check=True, capture_output=True)
+    assert ship(folder / "study", folder / "results", folder / "zoo") == 0
     return folder, Plan(folder / "study", tuple(configs))
 
 
@@ -61,12 +64,12 @@ def test_the_best_trial_is_that_of_the_rule(shipped, models):
     model, task = load_pretrained("copy", "compr")
     assert task.name == "copy"
     np.testing.assert_array_equal(model.output_weight, best.selected("score").model.output_weight)
-    about = zoo.find("zoo:copy/compr").about
-    assert (about["trials"], about["iterations"], about["commit"]) == ([0, 1], 20, "abc")
-    assert about["trial"] == best.config.seed
+    metadata = zoo.find("zoo:copy/compr").about
+    assert (metadata["trials"], metadata["iterations"], metadata["commit"]) == ([0, 1], 20, "abc")
+    assert metadata["trial"] == best.config.seed
 
 
-def test_a_pretrained_model_comes_with_the_parameters_of_the_rule_that_is_asked_for():
+def test_a_pretrained_model_has_the_parameters_of_the_requested_rule():
     run = load_run("zoo:copy/compr+reg+used")
     for rule in (None, "score", "unseen"):
         model, _ = load_pretrained("copy", "compr+reg+used", rule)
@@ -85,9 +88,7 @@ def test_a_shipped_model_stays_the_best_when_its_run_is_gone(shipped, tmp_path):
     best = next(c for c in shipped[1].configs if c.seed == before["trial"])
     shutil.rmtree(study / "runs" / best.run_id)
     path.write_text(json.dumps(before | {"trials": [best.seed]}))
-    command = [sys.executable, str(SCRIPT), str(study), "--commit", "other"]
-    command += ["--results", str(tmp_path / "results"), "--zoo", str(models)]
-    subprocess.run(command, check=True, capture_output=True)
+    assert ship(study, tmp_path / "results", models, "other") == 0
     assert json.loads(path.read_text()) == before
     assert load_run(path.parent).config == best
 
@@ -98,66 +99,57 @@ def test_a_run_that_is_further_on_than_its_scores_is_not_shipped(shipped, tmp_pa
     best = json.loads((shipped[0] / "zoo/copy/compr/scores.json").read_text())["trial"]
     config = next(c for c in shipped[1].configs if c.seed == best)
     train(with_min_iterations(config, 30), study / "runs" / config.run_id)
-    command = [sys.executable, str(SCRIPT), str(study), "--commit", "abc"]
-    command += ["--results", str(tmp_path / "results"), "--zoo", str(models)]
-    subprocess.run(command, check=True, capture_output=True)
-    about = json.loads((models / "copy/compr/scores.json").read_text())
-    assert (about["trial"], about["iterations"]) == (1 - best, 20)
+    assert ship(study, tmp_path / "results", models) == 0
+    metadata = json.loads((models / "copy/compr/scores.json").read_text())
+    assert (metadata["trial"], metadata["iterations"]) == (1 - best, 20)
 
 
 def test_a_mistyped_study_costs_no_results(shipped, tmp_path):
     results = tmp_path / "results"
     shutil.copytree(shipped[0] / "results", results)
     before = sorted(results.rglob("*"))
-    command = [sys.executable, str(SCRIPT), str(tmp_path / "stduy"), "--commit", "abc"]
-    command += ["--results", str(results), "--zoo", str(tmp_path / "zoo")]
-    assert subprocess.run(command, check=False, capture_output=True).returncode != 0
+    assert ship(tmp_path / "stduy", results, tmp_path / "zoo") != 0
     assert sorted(results.rglob("*")) == before
 
 
 def test_stored_scores_can_be_computed_again(models):
     run, stored = load_run("zoo:copy/compr"), zoo.find("zoo:copy/compr")
-    for memory, size in (("trained", 4), ("extended", 40), ("growing", "growing")):
-        rows = evaluate(run, memories=[size]).query("batches > 0")
+    assert stored.memories() == ("4", "40", "growing")
+    for memory in (4, 40, "growing"):
+        rows = evaluate(run, memories=[memory]).query("batches > 0")
         again = rows.set_index("length")["score"].to_dict()
-        assert again == pytest.approx(stored.scores(memory), abs=1e-6)
-    assert stored.scores("trained", "unseen").keys() == {1, 2, 3, 4}
+        assert again == pytest.approx(stored.scores(str(memory)), abs=1e-6)
+    assert stored.scores("4", "unseen").keys() == {1, 2, 3, 4}
 
 
 def test_maximum_length_of_a_model(models):
     path = models / "copy" / "compr" / "scores.json"
-    about = json.loads(path.read_text())
-    about["scores"] = {
-        "score": {"trained": {"2": 0.96, "9": 0.95, "10": 0.94}, "extended": {"2": 0.1}}
-    }
-    path.write_text(json.dumps(about))
+    metadata = json.loads(path.read_text())
+    metadata["scores"] = {"score": {"4": {"2": 0.96, "9": 0.95, "10": 0.94}, "40": {"2": 0.1}}}
+    path.write_text(json.dumps(metadata))
     model = zoo.find("zoo:copy/compr")
-    assert [model.max_length(memory) for memory in ("trained", "extended", "growing")] == [
-        9,
-        0,
-        None,
-    ]
+    assert [model.max_length(memory) for memory in ("4", "40", "growing")] == [9, 0, None]
 
 
 def test_the_list_names_memories_by_their_slots(models, capsys):
     assert main(["zoo"]) == 0
     _, _, head, *rows = capsys.readouterr().out.splitlines()
-    assert head.endswith(" 4 slots (training)  40 slots  growing")
+    assert head.endswith("4 slots  40 slots  growing")
     assert sum(row.startswith("zoo:") for row in rows) == len(zoo.pretrained())
 
 
-def test_the_whole_list_has_every_rule_and_says_which_come_along(models, capsys):
+def test_the_full_list_has_every_rule_and_says_which_are_shipped(models, capsys):
     path = models / "copy" / "compr" / "scores.json"
-    about = json.loads(path.read_text())
-    about["scores"] = {
-        "score": {"trained": {"2": 0.96, "9": 0.95}, "extended": {"5": 0.99}},
-        "seen": {"trained": {"2": 0.96}},
+    metadata = json.loads(path.read_text())
+    metadata["scores"] = {
+        "score": {"4": {"2": 0.96, "9": 0.95}, "40": {"5": 0.99}, "growing": {}},
+        "seen": {"4": {"2": 0.96}},
     }
-    path.write_text(json.dumps(about))
+    path.write_text(json.dumps(metadata))
     (models / "copy" / "compr" / "selected-seen.safetensors").touch()
     assert main(["zoo", "--all"]) == 0
     rows = [line.split() for line in capsys.readouterr().out.splitlines()[3:6]]
-    facts = map(str, (about["trial"], len(about["trials"]), about["iterations"]))
+    facts = map(str, (metadata["trial"], len(metadata["trials"]), metadata["iterations"]))
     assert rows == [
         ["zoo:copy/compr", "score", "*", *facts, "9", "5", "-"],
         ["unseen", "-", "-", "-"],
@@ -170,8 +162,8 @@ def test_commands_take_a_pretrained_model_and_leave_it_alone(models, capsys):
     assert main(["zoo"]) == 0
     assert main(["predict", "zoo:copy/compr", "3 1 4"]) == 0
     assert main(["evaluate", "zoo:copy/compr", "--lengths", "2..3"]) == 0
-    assert "by rule score" in capsys.readouterr().out
-    assert main(["frontier", "zoo:copy/compr", "--lengths", "2", "--memory-size", "4"]) == 0
+    assert "selected by score" in capsys.readouterr().out
+    assert main(["frontier", "zoo:copy/compr", "--lengths", "2", "--memory", "4"]) == 0
     assert Path("frontier.parquet").exists()
     assert Path("frontier.png").exists()
     assert {path: path.read_bytes() for path in models.rglob("*") if path.is_file()} == before
@@ -189,8 +181,8 @@ def test_demo_marks_what_is_wrong(models, capsys):
         answer = predict(run, run.task.format_problem(problem))
         assert lines[at + 1].split() == ["problem", "".join(map(str, problem))]
         right = sum(ours == theirs for ours, theirs in zip(answer, problem, strict=True))
-        name, _, *said = lines[at + 3].split()
-        assert (name, said) == ("compr", [str(right), "of", str(length), "right"])
+        name, _, *count = lines[at + 3].split()
+        assert (name, count) == ("compr", [str(right), "of", str(length), "right"])
         marks = lines[at + 4] if right < length else ""
         assert marks.count("^") == length - right
     assert "% right by input length" in lines[-4]
@@ -204,31 +196,18 @@ def test_demo_marks_what_is_wrong(models, capsys):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--seed", "-1"], "seed must be an integer of at least 0"),
-        (
-            ["--lengths", "0,3"],
-            "lengths must be integers from 1 to 1000000, ascending, such as 2..100 or 2,5..50:5",
-        ),
+        ("--task copy --baseline compr --seed -1", "seed must be an integer of at least 0"),
+        ("--task copy --baseline compr --lengths 0,3", "lengths must be integers from 1 to "),
+        ("--task add --baseline compr+reg", "add has problems or answers that are not digits"),
+        ("--task sortt", "pretrained model must be "),
     ],
 )
-def test_demo_refuses_before_it_says_anything(capsys, arguments, sentence):
-    assert main(["demo", "--task", "copy", "--baseline", "compr", *arguments]) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err == f"cdnc: {sentence}\n"
-
-
-@pytest.mark.parametrize("task", ["add", "search", "logic"])
-def test_demo_refuses_what_has_no_digits(capsys, task):
-    assert main(["demo", "--task", task, "--baseline", "compr+reg"]) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err == f"cdnc: {task} has problems or answers that are not digits\n"
-
-
-def test_demo_of_an_unknown_model_says_what_there_is(models, capsys):
-    assert main(["demo", "--task", "sortt"]) == 2
-    assert "zoo:copy/compr" in capsys.readouterr().err
+def test_demo_refuses_before_it_prints_anything(capsys, arguments, sentence):
+    assert main(["demo", *arguments.split()]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith(f"cdnc: {sentence}")
+    assert printed.err.count("\n") == 1
 
 
 def test_prediction_is_the_models_own(models):
@@ -239,10 +218,8 @@ def test_prediction_is_the_models_own(models):
     assert predict(run, problem) == run.task.decode(np.asarray(outputs), 3)[0]
 
 
-@pytest.mark.parametrize(
-    "name", ["zoo:copy/comp", "zoo:", "zoo:copy", "zoo:../copy/compr", "zoo:/etc"]
-)
-def test_unknown_names_are_told_what_there_is(models, name):
+@pytest.mark.parametrize("name", ["zoo:copy/comp", "zoo:", "zoo:../copy/compr"])
+def test_unknown_names_are_answered_with_those_available(models, name):
     with pytest.raises(SettingError, match=r"pretrained model must be zoo:copy/compr"):
         load_run(name)
 
@@ -256,13 +233,13 @@ def test_an_empty_zoo_says_so(models, monkeypatch, capsys):
 
 
 def test_other_selections_are_refused(models):
-    with pytest.raises(SettingError, match="selection must be score"):
+    with pytest.raises(SettingError, match="selected by 'unseen'; available: score"):
         load_run("zoo:copy/compr").selected("unseen")
 
 
-@pytest.mark.parametrize("damage", [b"", b"\xff", b"[1]", b'{"scores": 1}'])
+@pytest.mark.parametrize("damage", [b"", b'{"scores": 1}'])
 @pytest.mark.parametrize("name", ["scores.json", "config.json", "selected-score.safetensors"])
-def test_damaged_files_are_named(models, name, damage):
+def test_corrupt_files_are_named(models, name, damage):
     (models / "copy" / "compr" / name).write_bytes(damage)
 
     def use():

@@ -5,15 +5,14 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from constrained_dnc.errors import RunError, first_line
-from constrained_dnc.files import read_file, write_atomically
+from constrained_dnc.files import corruption_named, read_table
+from constrained_dnc.model.config import memory_order
 
 COLUMNS: dict[str, str] = {
     "run_id": "str",
@@ -33,15 +32,14 @@ COLUMNS: dict[str, str] = {
     "score": "float64",
     "sequence_accuracy": "float64",
     "recall": "float64",  # search only
-    "floor": "float64",  # the best score without a look at the input
+    "floor": "float64",  # the best score of an answer that ignores the input
 }
-"""Names and types of the columns. Shares of what is right are NaN where nothing was measured."""
+"""Names and types of the columns. Scores are NaN at lengths that were given up."""
 
 
 def results_frame(rows: Iterable[Mapping[str, object]] = ()) -> pd.DataFrame:
-    """A table of rows; every row has all columns and no other."""
-    frame = pd.DataFrame(list(rows), columns=list(COLUMNS))
-    return frame.astype(COLUMNS)
+    """A table of results from rows that have all of its columns."""
+    return pd.DataFrame(list(rows), columns=list(COLUMNS)).astype(COLUMNS)
 
 
 def concat_results(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
@@ -50,26 +48,24 @@ def concat_results(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True) if frames else results_frame()
 
 
-def write_results_file(path: Path, frame: pd.DataFrame) -> None:
-    """Store a table as Parquet: all of it or, after a crash, none."""
-    buffer = io.BytesIO()
-    frame.to_parquet(buffer, index=False)
-    write_atomically(path, buffer.getvalue())
+def sort_results(frame: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
+    """Sort by columns; memories by their slots, a growing one last."""
+
+    def key(column: pd.Series) -> pd.Series:
+        return column.map(memory_order) if column.name == "memory" else column
+
+    return frame.sort_values(columns, key=key, kind="stable", ignore_index=True)
 
 
 def read_results_file(path: Path) -> pd.DataFrame:
-    """The table in a Parquet file."""
-    content = read_file(path)
-    try:
-        frame = pd.read_parquet(io.BytesIO(content))[list(COLUMNS)]
-        other = {name: kind for name, kind in COLUMNS.items() if frame[name].dtype != kind}
-        return frame.astype(other) if other else frame
-    except Exception as error:  # of many kinds, as a damaged byte leads anywhere
-        raise RunError(f"{path} is corrupt: {first_line(error)}") from error
+    """The results in a Parquet file, with the columns and types of `COLUMNS`."""
+    frame = read_table(path)
+    with corruption_named(path):
+        return frame[list(COLUMNS)].astype(COLUMNS)
 
 
 def with_failures_as_zero(results: pd.DataFrame) -> pd.DataFrame:
-    """Count lengths that were given up, and scores that are not finite, as all wrong."""
+    """The results with score 0 where a length was given up or a score is not finite."""
     shares = results[["score", "sequence_accuracy"]]
     results = results.copy()
     results[shares.columns] = shares.where(np.isfinite(shares), 0.0)

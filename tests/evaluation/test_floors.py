@@ -1,4 +1,4 @@
-"""The best score without a look at the input."""
+"""The best score of an answer that ignores the input."""
 
 import json
 from math import comb
@@ -26,15 +26,11 @@ def sort_floor(length: int) -> float:
     return float(np.mean(shares))
 
 
-@pytest.mark.parametrize(("length", "share"), [(15, 0.65), (30, 0.74), (50, 0.80)])
-def test_sort_is_mostly_known_before_it_is_read(length, share):
-    assert floor("sort", length) == pytest.approx(sort_floor(length), abs=0.008)
-    assert floor("sort", length) == pytest.approx(share, abs=0.006)
-
-
-def test_long_sorts_are_almost_known():
-    assert floor("sort", 200) == pytest.approx(0.90, abs=0.005)
-    assert floor("sort", 1000) == pytest.approx(0.955, abs=0.003)
+def test_sort_is_mostly_known_before_it_is_read():
+    for length, share in {15: 0.65, 30: 0.74, 50: 0.80, 200: 0.90, 1000: 0.955}.items():
+        assert floor("sort", length) == pytest.approx(share, abs=0.006)
+        if length <= 50:
+            assert floor("sort", length) == pytest.approx(sort_floor(length), abs=0.008)
 
 
 @pytest.mark.parametrize(
@@ -47,13 +43,13 @@ def test_floors_by_hand(task, share):
 
 
 def test_the_floor_of_search_is_at_least_that_of_no_answer():
-    """Right whenever the query is not there."""
+    """The empty answer is right whenever the query does not occur."""
     for length in (2, 5, 15):
         assert floor("search", length) > 0.8**length - 0.02
 
 
 def test_the_floor_of_logic_is_the_likelier_truth_value():
-    batch = get_task("logic").sample(5, 4000, 20)
+    batch = get_task("logic").sample(5, 2000, 20)
     share = batch.targets[-1].mean()
     assert floor("logic", 20) == pytest.approx(max(share, 1 - share), abs=0.03)
 
@@ -61,11 +57,11 @@ def test_the_floor_of_logic_is_the_likelier_truth_value():
 @pytest.mark.parametrize("task", task_names())
 def test_stored_floors_are_those_computed(task):
     stored = json.loads(STORED.read_text())[task]
-    for length in (2, 7, 20):
+    for length in (2, 7):
         assert stored[str(length)] == pytest.approx(compute_floor(get_task(task), length), abs=1e-4)
 
 
-def test_a_user_defined_task_has_a_floor_of_its_own():
+def test_the_floor_of_a_user_defined_task_is_computed():
     class Ones(Copy):
         name = "ones"
 

@@ -8,7 +8,6 @@ import equinox as eqx
 import numpy as np
 import pytest
 
-from constrained_dnc.cli import main
 from constrained_dnc.config import parse_memories
 from constrained_dnc.errors import SettingError
 from constrained_dnc.evaluation.memories import free_capacity_of, least_free_capacity, memory_for
@@ -30,7 +29,7 @@ def run(tmp_path_factory):
 
 def test_free_capacity_is_the_least_at_training_lengths_and_kept(run):
     batch = evaluation_batch(run.task, run.config, 2, 0)
-    inside = run.selected("seen").model.unroll(batch.inputs, 4, internals=True).internals
+    inside = run.selected("seen").model.unroll(batch.inputs, internals=True).internals
     usage = np.asarray(inside.memory.usage, np.float64)
     least = min(4 - usage[step, sample].sum() for step in range(6) for sample in range(4))
     assert least - 0.001 <= free_capacity_of(run, run.selected("seen")) <= least
@@ -58,22 +57,24 @@ def test_a_run_that_cannot_be_written_to_answers_with_a_growing_memory(run, tmp_
 @pytest.mark.parametrize("simd", fused.simd_levels())
 def test_rounding_does_not_make_the_memory_grow_at_training_lengths(run, simd):
     """The very inputs that F comes from, in sums of another order."""
-    model, memory = run.model, memory_for(run, "growing", run.selected("unseen"))
+    selected = run.selected()
+    model, memory = selected.model, memory_for(run, "growing", selected)
     batch = evaluation_batch(run.task, run.config, 2, 0)
-    grown = fused.FusedUnroll(simd=simd).forward(model, batch.inputs, memory)
+    kernel = fused.FusedUnroll(simd=simd)
+    grown = kernel.forward(model.with_memory_size(memory), batch.inputs)
     np.testing.assert_array_equal(grown.slots, 4)
     tighter = Growing(4, min(4.0, memory.free_capacity + 0.0011))
-    assert fused.FusedUnroll(simd=simd).forward(model, batch.inputs, tighter).slots.max() == 5
+    grown = kernel.forward(model.with_memory_size(tighter), batch.inputs)
+    assert grown.slots.max() == 5
 
 
 def test_a_model_that_computes_nan_has_no_free_capacity(run):
     model = eqx.tree_at(lambda dnc: dnc.interface_bias, run.model, replace_fn=lambda x: x * np.nan)
     batch = run.task.sample(0, 2, 3)
     assert least_free_capacity(model, batch) == 0
-    backend = choose_backend(
-        "auto", model, run.task.loss, None, memory_size=run.config.model.memory_size
-    )
-    assert backend.forward(model, batch.inputs, Growing(4, 0.0)).outputs.shape[1] == 2
+    growing = model.with_memory_size(Growing(4, 0.0))
+    backend = choose_backend("auto", growing, run.task.loss)
+    assert backend.forward(growing, batch.inputs).outputs.shape[1] == 2
 
 
 def test_a_growing_memory_is_that_of_the_parameters_that_are_evaluated(run, monkeypatch):
@@ -93,9 +94,9 @@ def test_a_memory_of_many_slots_can_grow_too(run, tmp_path):
 
 
 def test_scores_are_those_of_the_model_with_that_memory(run):
-    memory = memory_for(run, "growing", run.selected("unseen"))
+    memory = memory_for(run, "growing", run.selected())
     batch = evaluation_batch(run.task, run.config, 5, 0)
-    outputs = run.model.unroll(batch.inputs, memory).outputs
+    outputs = run.model.with_memory_size(memory).unroll(batch.inputs).outputs
     table = evaluate(run, memories=["growing"], lengths=[5], batches=1)
     wanted = run.task.score(batch, np.asarray(outputs)).score.mean()
     assert table["score"][0] == pytest.approx(wanted, abs=1e-6)
@@ -103,38 +104,9 @@ def test_scores_are_those_of_the_model_with_that_memory(run):
     assert answer == run.task.decode(np.asarray(outputs), 5)[0]
 
 
-def test_on_the_command_line(run, capsys):
-    folder = str(run.folder)
-    assert main(["evaluate", folder, "--memory", "4,growing", "--lengths", "2"]) == 0
-    assert [line.split()[:2] for line in capsys.readouterr().out.splitlines()[-4:-2]] == [
-        ["4", "2"],
-        ["growing", "2"],
-    ]
-    assert main(["predict", folder, "3 1 4", "--memory", "growing"]) == 0
-    arguments = ["--lengths", "2", "--memory", "4,growing"]
-    assert main(["frontier", folder, *arguments]) == 0
-
-
-@pytest.mark.parametrize("text", ["groing", "0", "1.5"])
-def test_other_words_are_refused(run, text, capsys):
-    try:
-        code = main(["predict", str(run.folder), "3 1 4", "--memory", text])
-    except SystemExit as stop:
-        code = stop.code
-    assert code == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert "memory" in line
-
-
 def test_memory_sizes_as_text():
     assert parse_memories("growing") == ["growing"]
     assert parse_memories("80") == [80]
-    with pytest.raises(SettingError, match=r"memory_size must be a number of slots"):
-        parse_memories("x")
-    with pytest.raises(SettingError, match=r"memory_size must be numbers of slots"):
-        parse_memories("4,x")
-
-
-def test_training_with_it_is_refused(capsys):
-    assert main(["train", "copy", "--model.memory-size", "growing"]) == 2
-    assert "must be an integer, not 'growing'" in capsys.readouterr().err
+    for text in ("groing", "0", "1.5", "4,x"):
+        with pytest.raises(SettingError, match=r"memory_size must be (a number|numbers) of slots"):
+            parse_memories(text)

@@ -1,4 +1,4 @@
-"""Tables of scores against the answers of `predict`, and everything around them."""
+"""Tables of scores, compared with the answers of `predict`."""
 
 from pathlib import Path
 
@@ -56,8 +56,7 @@ def test_scores_are_those_of_the_predictions(run):
 def test_means_are_over_samples_not_over_batches():
     batches = [Scores(np.array([1.0, 0.5, 0.0]), np.array([1.0, 0.0, 0.0]), np.array([1.0] * 3))]
     batches += [Scores(np.array([1.0]), np.array([1.0]), np.array([0.0]))]
-    found = mean_scores(batches)
-    assert found == {"score": 0.625, "sequence_accuracy": 0.5, "recall": 0.75}
+    assert mean_scores(batches) == {"score": 0.625, "sequence_accuracy": 0.5, "recall": 0.75}
 
 
 def test_table_says_where_every_number_comes_from(run, stored):
@@ -83,6 +82,7 @@ def test_table_says_where_every_number_comes_from(run, stored):
         "score_kind": "accuracy",
     }
     pd.testing.assert_frame_equal(read_results_file(stored), table)
+    pd.testing.assert_frame_equal(evaluate(str(run.folder)), table)
 
 
 def test_another_memory_has_other_lengths(run):
@@ -120,7 +120,7 @@ def test_a_corrupt_file_of_results_is_replaced(run, stored, caplog):
     stored.write_bytes(b"PAR1 and no more")
     table = evaluate(run, lengths=[1])
     pd.testing.assert_frame_equal(read_results_file(stored), table)
-    assert "evaluation.parquet is corrupt" in caplog.text
+    assert "evaluation.parquet cannot be read" in caplog.text
 
 
 def test_stored_rows_are_not_measured_again_on_request(run, stored, monkeypatch):
@@ -180,10 +180,6 @@ def test_lengths_after_one_next_to_the_floor_are_given_up(run, monkeypatch, memo
     assert (evaluate(run, memories=[memory], lengths=[1, 13], batches=1)["batches"] == 1).all()
 
 
-def test_evaluation_is_repeatable_and_the_same_from_a_path(run):
-    pd.testing.assert_frame_equal(evaluate(run), evaluate(str(run.folder)))
-
-
 def test_recall_of_search(tmp_path):
     run = train(tiny_config("search", iterations=4), tmp_path / "run", threads=1)
     (row,) = evaluate(run, lengths=[3]).to_dict("records")
@@ -191,7 +187,7 @@ def test_recall_of_search(tmp_path):
     assert 0 <= row["recall"] <= 1
 
 
-def test_progress_ends_at_the_whole(run):
+def test_progress_goes_from_nothing_to_all_work(run):
     steps = []
     evaluate(run, progress=lambda done, total, planned: steps.append((done, total, planned.length)))
     assert [length for *_, length in steps] == [1, 2, 3, 4, 4]
@@ -207,9 +203,9 @@ def test_many_lengths_are_few_compilations(run, monkeypatch):
     shapes = set()
     compiled = backend._pure_forward
 
-    def spy(model, inputs, memory_size):
+    def spy(model, inputs):
         shapes.add(inputs.shape)
-        return compiled(model, inputs, memory_size)
+        return compiled(model, inputs)
 
     monkeypatch.setattr(backend, "_pure_forward", spy)
     pure = evaluate(run, lengths=range(3, 5), batches=1, backend="pure")
@@ -220,10 +216,10 @@ def test_many_lengths_are_few_compilations(run, monkeypatch):
 
 def test_rounding_up_the_steps_changes_nothing(run):
     model = run.model
-    pure = PureBackend("squared error", None, 4)
+    pure = PureBackend("squared error")
     inputs = np.random.default_rng(0).normal(size=(7, 3, 2)).astype(np.float32)
     padded = pure.forward(model, inputs)
-    plain = model.unroll(inputs, 4)
+    plain = model.unroll(inputs)
     np.testing.assert_allclose(padded.outputs, plain.outputs, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(padded.cell_states, plain.cell_states, rtol=1e-5, atol=1e-6)
 

@@ -39,24 +39,13 @@ def stranger(request):
         client.close()
 
 
-@pytest.mark.parametrize(
-    "address",
-    [
-        "tcp://127.0.0.1:1",
-        "nonsense",
-        "http://127.0.0.1:1",
-        "tls://127.0.0.1:1",
-        "",
-        "tcp://[",
-        "?",
-    ],
-)
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "tls://127.0.0.1:1", "nonsense", ""])
 def test_an_unreachable_scheduler_is_refused(address, monkeypatch):
     monkeypatch.setattr(executors, "SECONDS_TO_CONNECT", 0.5)
     threads = threading.active_count()
     with (
         pytest.raises(
-            SettingError, match=r"scheduler is .* the address of a running Dask scheduler"
+            SettingError, match="scheduler must be the address of a running Dask scheduler"
         ),
         connected(address, None),
     ):
@@ -66,7 +55,7 @@ def test_an_unreachable_scheduler_is_refused(address, monkeypatch):
 
 def test_what_is_no_scheduler_is_refused(stranger, monkeypatch):
     monkeypatch.setattr(executors, "SECONDS_TO_CONNECT", 0.5)
-    with pytest.raises(SettingError, match="scheduler is"), connected(stranger, None):
+    with pytest.raises(SettingError, match="scheduler must be"), connected(stranger, None):
         pass
 
 
@@ -157,8 +146,10 @@ def test_a_scheduler_behind_tls_is_reached_with_the_files_of_its_certificate(tmp
         assert client.scheduler.address.startswith("tls://127.0.0.1:")
 
 
-def test_workers_are_processes_with_one_thread():
+def test_workers_are_processes_with_one_thread_that_leave_the_cores_to_training():
     with connected(None, 1) as client:
+        scheduler_seconds = client.run_on_scheduler(seconds_between)
+        (worker_seconds,) = client.run(seconds_between).values()
         assert list(client.nthreads().values()) == [1]
         (worker,) = client.run(lambda: (os.getpid(), dict(os.environ), dask.config.config)).values()
     process, environment, settings = worker
@@ -168,16 +159,10 @@ def test_workers_are_processes_with_one_thread():
     assert environment["XLA_FLAGS"].endswith("--xla_cpu_multi_thread_eigen=false")
     assert environment["XLA_FLAGS"].startswith(os.environ["XLA_FLAGS"])
     assert not is_alive(process)
+    assert scheduler_seconds == worker_seconds == {"tick": 1, "monitor": 10}
 
 
-def test_processes_that_wait_leave_the_cores_to_training():
-    """By the callbacks of Dask itself: a setting that it does not know changes nothing."""
-
-    def seconds(dask_scheduler=None, dask_worker=None):
-        callbacks = (dask_scheduler or dask_worker).periodic_callbacks
-        return {name: callbacks[name].callback_time / 1000 for name in ("tick", "monitor")}
-
-    with connected(None, 1) as client:
-        scheduler = client.run_on_scheduler(seconds)
-        (worker,) = client.run(seconds).values()
-    assert scheduler == worker == {"tick": 1, "monitor": 10}
+def seconds_between(dask_scheduler=None, dask_worker=None):
+    """From the callbacks of Dask itself: it ignores settings whose names it does not know."""
+    callbacks = (dask_scheduler or dask_worker).periodic_callbacks
+    return {name: callbacks[name].callback_time / 1000 for name in ("tick", "monitor")}

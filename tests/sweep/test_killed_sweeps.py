@@ -1,7 +1,8 @@
-"""Whole studies of real processes, of which some are killed: all of it takes minutes."""
+"""Studies in real processes, some of which are killed: all of it takes minutes."""
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 
 from constrained_dnc.files import read_json
+from constrained_dnc.study import read_study
 from smoke_studies import (
     finish,
     is_alive,
@@ -27,11 +29,17 @@ from smoke_studies import (
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory):
+def finished(tmp_path_factory):
+    """A study that ran without disturbance."""
     study = tmp_path_factory.mktemp("undisturbed") / "study"
     code, output, errors = finish(start(study))
     assert code == 0, output + errors
-    return results(study)
+    return study
+
+
+@pytest.fixture(scope="module")
+def undisturbed(finished):
+    return results(finished)
 
 
 def assert_finishes(study: Path, undisturbed, *options: str) -> str:
@@ -60,7 +68,7 @@ def test_a_killed_sweep_resumes_to_equal_results(tmp_path, undisturbed, victim):
 
 
 @pytest.mark.slow
-def test_a_study_that_grows_through_kills_ends_as_if_asked_for_all_at_once(tmp_path):
+def test_a_study_that_grows_through_kills_ends_as_if_requested_at_once(tmp_path):
     grown, straight, moments = tmp_path / "grown", tmp_path / "straight", random.Random(0)
     process = start(grown)
     wait_for(lambda: any(grown.glob("results/*-60.parquet")))
@@ -81,6 +89,23 @@ def test_a_study_that_grows_through_kills_ends_as_if_asked_for_all_at_once(tmp_p
     np.testing.assert_equal({name: ours[name] for name in theirs}, theirs)
     assert all(name.endswith("-60.parquet") for name in ours.keys() - theirs.keys())
     assert ours.keys() - theirs.keys()
+
+
+@pytest.mark.slow
+def test_a_finished_study_takes_another_grid_of_lengths_without_training(tmp_path, finished):
+    study = tmp_path / "study"
+    shutil.copytree(finished, study)
+    for checkpoint in study.glob("runs/*/checkpoint-*"):  # without them nothing can be trained
+        checkpoint.unlink()
+    trained = [*study.glob("runs/*/*.safetensors"), *study.glob("runs/*/metrics.jsonl")]
+    before = {path: path.stat().st_mtime_ns for path in trained}
+    code, output, errors = finish(start(study, "--evaluation.lengths", "2..8:2"))
+    assert code == 0, output + errors
+    assert "2 runs, 0 ended, 2 to go" in errors
+    assert {path: path.stat().st_mtime_ns for path in trained} == before
+    table = read_study(study).results.query("memory == '8'")
+    assert set(table["length"]) == {2, 4, 6, 8}
+    assert len(before) == 8
 
 
 @pytest.mark.slow
@@ -137,8 +162,8 @@ def test_a_killed_scheduler_costs_one_sentence_and_nothing_else(tmp_path, undist
         cluster.scheduler.kill()
         code, _, errors = finish(process)
         assert code == 1
-        *progress, said = errors.splitlines()  # nothing of Dask's own
-        assert said == "cdnc: the Dask scheduler is gone; the same command resumes from here"
+        *progress, message = errors.splitlines()  # nothing of Dask's own
+        assert message == "cdnc: the Dask scheduler is gone; the same command resumes from here"
         starts = ("study ", "compiling ", "2 workers; ", "time left ", "about ", "overdue")
         assert [line for line in progress if not line.startswith(starts)] == []
         with Cluster(tmp_path / "second") as another:  # the first one's workers still live
@@ -183,8 +208,8 @@ class Gru(AbstractController):
 
 
 @pytest.mark.slow
-def test_code_of_ones_own_is_carried_to_workers_that_lack_it(tmp_path, monkeypatch):
-    """Its files are gone before the first worker comes."""
+def test_user_code_is_sent_to_workers_that_lack_its_files(tmp_path, monkeypatch):
+    """The files are deleted before the first worker starts."""
     code, elsewhere, study = (tmp_path / name for name in ("code", "elsewhere", "study"))
     code.mkdir()
     elsewhere.mkdir()

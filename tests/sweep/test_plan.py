@@ -7,12 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from filelock import FileLock
 
 from constrained_dnc import published
 from constrained_dnc.approaches import APPROACHES
+from constrained_dnc.choices import RULES
 from constrained_dnc.config import make_config
 from constrained_dnc.errors import RunError, SettingError
+from constrained_dnc.files import locked
 from constrained_dnc.results import results_frame
 from constrained_dnc.study import read_study, write_results
 from constrained_dnc.study.layout import analysis_file, results_file, write_failure
@@ -27,10 +28,12 @@ def mark_done(plan: Plan, config) -> None:
     np.savez(plan.folder / "analysis" / f"{config.run_id}.npz")
     iterations = config.training.iterations
     origin = {"run_id": config.run_id, "iterations": iterations}
+    origin["batch_size"] = config.evaluation.batch_size
     rows = [
-        row(config.task, config.approach.name, config.seed, length, 1.0, **origin, **key)
-        for rule, memory, length in sorted(plan.rows_of(config))
-        for key in [{"memory": memory, "selection": rule}]
+        row(config.task, config.approach.name, config.seed, planned.length, 1.0)
+        | origin
+        | {"selection": rule, "memory": str(planned.memory), "batches": planned.batches}
+        for rule, planned in plan.rows_of(config)
     ]
     write_results(plan.folder, config.run_id, iterations, results_frame(rows))
 
@@ -69,14 +72,14 @@ def test_what_cannot_be_run_is_refused(wrong, setting):
 
 
 def test_a_study_says_what_was_requested(tmp_path):
-    plan = open_study(tmp_path / "study", SMOKE, ["reproduce", "--study", "my study"])
+    plan = open_study(tmp_path / "study", SMOKE, ["study", "--study", "my study"])
     study = read_study(tmp_path / "study")
     assert study.tasks == ("copy",)
     assert study.approaches == ("stateful-baseline", "compr+reg")
     assert study.memories == ("8", "80", "growing")
     assert study.settings["training.window"] == plan.configs[0].training.window
     assert list(study.request["runs"]) == [config.run_id for config in plan.configs]
-    assert study.request["command"] == "cdnc reproduce --study 'my study'"
+    assert study.request["command"] == "cdnc study --study 'my study'"
     assert study.request["versions"]["jax"]
 
 
@@ -113,18 +116,27 @@ def test_a_quick_look_evaluates_one_rule_and_a_later_request_the_others(tmp_path
     assert open_study(tmp_path, SMOKE).to_do() == list(quick.configs)
 
 
-def test_another_grid_of_lengths_needs_no_training_again(tmp_path):
+@pytest.mark.parametrize(
+    ("change", "is_done"),
+    [
+        ({"lengths": "2..7"}, False),
+        ({"lengths": "3,5"}, True),
+        ({"extension_lengths": "500"}, False),
+        ({"batches": 9}, False),
+        ({"batch_size": 5}, False),
+    ],
+)
+def test_another_evaluation_is_of_the_runs_that_are_there(tmp_path, change, is_done):
     plan = open_study(tmp_path, SMOKE)
     for config in plan.configs:
         mark_done(plan, config)
+    assert plan.to_do() == []
     model, training, evaluation = SMOKE.parts
-    parts = model, training, replace(evaluation, lengths="2..5")
-    wider = open_study(tmp_path, make_request("smoke", parts=parts))
-    assert len(wider.to_do()) == 2
-    if wider.configs[0].run_id != plan.configs[0].run_id:
-        pytest.skip("evaluation settings are part of a run's identity")
-    parts = model, training, replace(evaluation, lengths="2")
-    assert open_study(tmp_path, make_request("smoke", parts=parts)).to_do() == []
+    parts = model, training, replace(evaluation, **change)
+    changed = open_study(tmp_path, make_request("smoke", parts=parts))
+    assert [config.run_id for config in changed.configs] == [c.run_id for c in plan.configs]
+    assert changed.to_do() == ([] if is_done else list(changed.configs))
+    assert reopen_study(tmp_path).configs == changed.configs
 
 
 def test_failed_runs_are_named_and_tried_again(tmp_path):
@@ -191,7 +203,7 @@ def test_longer_training_is_missing_only_where_it_was_requested(tmp_path):
 
 def test_two_sweeps_that_open_a_study_at_once_both_add_to_it(tmp_path):
     with ThreadPoolExecutor(1) as pool:
-        with FileLock(tmp_path / "lock"):
+        with locked(tmp_path / "lock"):
             waiting = pool.submit(open_study, tmp_path, make_request("smoke", ["sort"]))
             with pytest.raises(TimeoutError):
                 waiting.result(timeout=0.3)
@@ -204,7 +216,7 @@ def test_two_sweeps_that_open_a_study_at_once_both_add_to_it(tmp_path):
 def test_other_settings_are_refused_and_nothing_is_touched(tmp_path):
     open_study(tmp_path, SMOKE)
     before = (tmp_path / "study.json").read_bytes()
-    with pytest.raises(SettingError, match=r"model\.hidden_size differs .*use another --study"):
+    with pytest.raises(SettingError, match=r"model\.memory_size differs .*use another --study"):
         open_study(tmp_path, make_request("quick"))
     assert (tmp_path / "study.json").read_bytes() == before
 
@@ -231,14 +243,14 @@ def test_a_folder_of_something_else_and_a_file_are_refused(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
-def test_70_runs_are_planned_and_collected_in_seconds(tmp_path):
-    plan = open_study(tmp_path, make_request("paper", trials=2))
+def test_35_runs_are_planned_and_collected_in_seconds(tmp_path):
+    plan = open_study(tmp_path, make_request("paper", trials=1))
     for config in plan.configs:
         mark_done(plan, config)
     start = time.process_time()
-    assert open_study(tmp_path, make_request("paper", trials=2)).to_do() == []
-    assert len(read_study(tmp_path).runs) == 70
-    assert time.process_time() - start < 10  # of processor time: about 2 s
+    assert open_study(tmp_path, make_request("paper", trials=1)).to_do() == []
+    assert len(read_study(tmp_path).runs) == 35
+    assert time.process_time() - start < 6  # of processor time: about 1 s
 
 
 def test_a_study_is_resumed_by_its_folder_alone(tmp_path):
@@ -254,6 +266,14 @@ def test_a_study_is_resumed_by_its_folder_alone(tmp_path):
     assert reopened == longest
     assert [config.seed for config in reopened.values()] == [0, 0, 0, 0, 1]
     assert (tmp_path / "study.json").read_bytes() == before
+
+
+def test_a_quick_look_at_a_full_study_does_not_narrow_it(tmp_path):
+    open_study(tmp_path, SMOKE)
+    quick = make_request("smoke", rules=["score"], analyses=False)
+    assert open_study(tmp_path, quick).rules == ("score",)
+    resumed = reopen_study(tmp_path)
+    assert (resumed.rules, resumed.analyses) == (RULES, True)
 
 
 def test_a_corrupt_study_json_costs_one_sentence(tmp_path):

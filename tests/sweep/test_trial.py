@@ -7,19 +7,22 @@ import pickle
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 
 import dask
 import distributed  # noqa: F401 (brings its settings)
 import numpy as np
 import pandas as pd
 import pytest
-from filelock import FileLock
 
 from constrained_dnc.config import with_min_iterations
 from constrained_dnc.errors import RunError
+from constrained_dnc.evaluation import scoring
+from constrained_dnc.files import locked
+from constrained_dnc.model.backend import FusedBackend, PureBackend
 from constrained_dnc.results import read_results_file
 from constrained_dnc.study import read_study
-from constrained_dnc.study.layout import failure_file, results_file
+from constrained_dnc.study.layout import failure_file, results_file, write_failure
 from constrained_dnc.sweep.plan import Plan, make_request, open_study
 from constrained_dnc.sweep.trial import estimate_seconds, run_trial
 from constrained_dnc.training.loop import train
@@ -128,10 +131,12 @@ def rows_of(plan: Plan) -> pd.DataFrame:
 
 def test_a_trial_leaves_results_and_analysis_and_is_not_done_twice(plan):
     (config,) = plan.configs
+    write_failure(plan.folder, config.run_id, "Traceback of an earlier attempt")
     assert run_trial(plan, config.to_json()) == "finished"
     assert plan.is_done(config)
-    found = rows_of(plan)[["selection", "memory", "length"]].itertuples(index=False, name=None)
-    assert sorted(found) == sorted(
+    assert not failure_file(plan.folder, config.run_id).exists()
+    rows = rows_of(plan)[["selection", "memory", "length"]].itertuples(index=False, name=None)
+    assert sorted(rows) == sorted(
         [
             *((rule, "4", n) for rule in ("unseen", "seen", "score") for n in (1, 2, 3, 4)),
             *((rule, "40", n) for rule in ("unseen", "score") for n in (2, 5)),
@@ -156,10 +161,42 @@ def test_a_quick_look_has_one_rule_and_no_analysis(tmp_path):
     assert plan.is_done(config)
     assert set(rows_of(plan)["selection"]) == {"score"}
     assert not (tmp_path / "analysis").exists()
-    whole = planned(tmp_path)
-    assert not whole.is_done(config)
-    run_trial(whole, config.to_json())
-    assert whole.is_done(config)
+    full = planned(tmp_path)
+    assert not full.is_done(config)
+    run_trial(full, config.to_json())
+    assert full.is_done(config)
+
+
+def test_another_grid_of_lengths_is_measured_without_training(plan, monkeypatch):
+    before, after = (
+        replace(config, evaluation=replace(config.evaluation, lengths=lengths))
+        for config in plan.configs
+        for lengths in ("1,3", "2,3")
+    )
+    run_trial(plan, before.to_json())
+    for backend in (FusedBackend, PureBackend):
+        monkeypatch.delattr(backend, "value_and_grad")
+    measured, score = set(), scoring._score
+    monkeypatch.setattr(
+        scoring, "_score", lambda *args: measured.add(args[-1].length) or score(*args)
+    )
+    assert not plan.is_done(after)
+    assert run_trial(plan, after.to_json()) == "finished"
+    assert plan.is_done(after)
+    assert measured == {2}
+
+
+def test_what_a_killed_worker_left_is_removed_but_nothing_of_other_runs(plan):
+    (config,) = plan.configs
+    names = [f"results/.{config.run_id}-20.parquet", f"analysis/.{config.run_id}.npz"]
+    others = ["results/.another-20.parquet", "analysis/.another.npz", ".study.json"]
+    for name in names + others:
+        path = plan.folder / f"{name}.0123abcd.unfinished"
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+    run_trial(plan, config.to_json())
+    left = {str(path.relative_to(plan.folder)) for path in plan.folder.rglob("*.unfinished")}
+    assert left == {f"{name}.0123abcd.unfinished" for name in others}
 
 
 def test_a_begun_run_resumes_to_the_same_results(plan, tmp_path, monkeypatch):
@@ -205,13 +242,9 @@ def test_a_study_that_grows_ends_with_the_bits_of_a_longer_one(plan, tmp_path):
 def test_a_run_that_an_earlier_request_began_longer_ends_longer(plan):
     (config,) = plan.configs
     longer = with_min_iterations(config, 30)
+    folder = plan.folder / "runs" / config.run_id
     with pytest.raises(PowerCut):
-        train(
-            longer,
-            plan.folder / "runs" / config.run_id,
-            threads=1,
-            observer=Interruption(25),
-        )
+        train(longer, folder, threads=1, observer=Interruption(25))
     assert run_trial(plan, config.to_json()) == "finished"
     assert plan.is_done(config)
     assert plan.is_done(longer)
@@ -219,23 +252,14 @@ def test_a_run_that_an_earlier_request_began_longer_ends_longer(plan):
 
 def test_an_error_comes_back_as_text_and_leaves_its_traceback(plan, bad_tasks):
     config = tiny_config(task=f"{bad_tasks}:Raises")
-    with pytest.raises(RunError, match=r"^Trouble: no data today$") as raised:
+    with pytest.raises(RunError, match=r"^sample of .*Trouble: no data today\)$") as raised:
         run_trial(plan, config.to_json())
     assert str(pickle.loads(pickle.dumps(raised.value))) == str(raised.value)
     traceback = failure_file(plan.folder, config.run_id)
     assert "bad_tasks.py" in traceback.read_text()
     assert not plan.is_done(config)
-    with FileLock(plan.lock(config), timeout=0):  # it is free
+    with locked(plan.lock(config)):  # it is free
         pass
-
-
-def test_a_traceback_goes_when_its_run_succeeds(plan):
-    (config,) = plan.configs
-    path = failure_file(plan.folder, config.run_id)
-    path.parent.mkdir()
-    path.write_text("Traceback")
-    run_trial(plan, config.to_json())
-    assert not path.exists()
 
 
 @pytest.mark.parametrize("measure_every", [2, 150])  # of the 100 iterations that it takes

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from constrained_dnc.approaches import APPROACHES, Approach, Regularisation
+from constrained_dnc.approaches import APPROACHES, Approach, parse_part
 from constrained_dnc.config import SMOKE
 from constrained_dnc.errors import RunError, SettingError
 from constrained_dnc.files import read_json, write_json
@@ -13,10 +13,10 @@ from constrained_dnc.sweep.approach_names import find_approaches
 from constrained_dnc.sweep.plan import make_request, open_study, reopen_study
 
 APPROACHES_FILE = """
-from constrained_dnc import Approach, Regularisation
+from constrained_dnc.approaches import Approach, Part
 
-gentle = Approach("gentle", "peephole", regularisation=Regularisation(task_weight=0.99))
-more = [Approach("k1", "lstm", regularisation=Regularisation(num_pairs=1)), gentle]
+gentle = Approach("gentle", "peephole", (Part("regularisation", (("task_weight", 0.99),)),))
+more = [Approach("k1", "lstm", (Part("regularisation", (("num_pairs", 1),)),)), gentle]
 """
 GRU = """
 from constrained_dnc import AbstractController
@@ -29,8 +29,8 @@ class Gru(AbstractController):
     def __call__(self, inputs, state): ...
     def cell_state(self, state): ...
 """
-GENTLE = Approach("gentle", "peephole", regularisation=Regularisation(task_weight=0.99))
-K1 = Approach("k1", "lstm", regularisation=Regularisation(num_pairs=1))
+GENTLE = Approach("gentle", "peephole", (parse_part("regularisation,task_weight=0.99"),))
+K1 = Approach("k1", "lstm", (parse_part("regularisation,num_pairs=1"),))
 
 
 @pytest.fixture(autouse=True)
@@ -43,7 +43,7 @@ def folder(tmp_path, monkeypatch):
 
 def test_words_stand_for_approaches(folder):
     gru = Approach("Gru", controller=f"{folder}/gru.py:Gru")
-    for words, found in {
+    for words, approaches in {
         ("reg",): (APPROACHES["reg"],),
         ("all",): tuple(APPROACHES.values()),
         ("mine.py",): (GENTLE, K1),
@@ -51,28 +51,28 @@ def test_words_stand_for_approaches(folder):
         ("gru.py:Gru",): (gru,),
         (f"{folder}/gru.py:Gru", "./gru.py:Gru"): (gru,),
     }.items():
-        assert find_approaches(words) == found
+        assert find_approaches(words) == approaches
 
 
 @pytest.mark.parametrize(
     "word", ["magic", "gru.py", "gru.py:Lstm", "mine.py:Approach", "nowhere.py", "x.y:z", "", ":"]
 )
 def test_words_that_stand_for_none_are_refused(word):
-    with pytest.raises(SettingError, match=r"^approach(es)? must be "):
+    with pytest.raises(SettingError, match=r"^approach(es)? must be |defines no approach"):
         find_approaches([word])
 
 
 def test_a_name_that_a_file_lacks_is_answered_with_those_it_has():
-    with pytest.raises(SettingError, match=r"one of gentle, more \(did you mean gentle\?\)"):
+    with pytest.raises(SettingError, match=r"gentel \(did you mean gentle\?\); available"):
         find_approaches(["mine.py:gentel"])
 
 
 def test_two_approaches_of_one_name_are_refused(folder):
     (folder / "other.py").write_text(APPROACHES_FILE.replace("0.99", "0.5"))
-    with pytest.raises(SettingError, match="one approach of the name gentle"):
+    with pytest.raises(SettingError, match="two different approaches are called gentle"):
         find_approaches(["mine.py", "other.py"])
     (folder / "taken.py").write_text(APPROACHES_FILE.replace("gentle", "reg"))
-    with pytest.raises(SettingError, match="a name of your own for a combination of your own"):
+    with pytest.raises(SettingError, match="reg is the name of a built-in approach"):
         make_request("smoke", approaches=["taken.py:reg"]).configs()
 
 
@@ -89,7 +89,8 @@ def test_a_study_keeps_what_its_user_approaches_and_settings_are(folder):
     stored = read_json(folder / "study" / "study.json")
     assert stored["settings"]["model"]["hidden_size"] == 9
     assert stored["user_approaches"].keys() == {"gentle", "Gru"}
-    assert stored["user_approaches"]["gentle"]["regularisation"]["task_weight"] == 0.99
+    (part,) = stored["user_approaches"]["gentle"]["constraints"]
+    assert part["settings"]["task_weight"] == 0.99
     assert stored["sources"].keys() == {f"{folder}/gru.py"}
 
 

@@ -1,7 +1,7 @@
-"""The floor of a score: what the best answer gets that knows the length and not the input.
+"""The floor of a score: what the best answer scores that knows the length but not the input.
 
-A score near the floor says nothing about a network. Most of what sorting 1000 numerals takes is
-known before they are read: the floor is 95.5 % there, of copying always 20 %.
+A score near the floor says nothing about a network. Most of the sorted sequence of 1000 numerals
+can be guessed without reading them: the floor is 95.5 % there, for copying 20 % at any length.
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ from constrained_dnc.tasks.task import AbstractTask, Batch
 
 STORED = Path(__file__).with_name("floors.json")
 SAMPLES = 2048
-"""To choose an answer from, and as many others to score it on."""
+"""How many samples choose an answer; as many others score it."""
 SAMPLED_ANSWERS = 16
 MARGIN = 0.1
 
 
 def floor(task: AbstractTask | str, length: int) -> float:
-    """The score of the best fixed answer at a length; stored for the package's tasks.
+    """The score of the best fixed answer at a length.
 
-    Of any other task and length it is computed when first needed, always from the same samples.
+    It is stored for the package's tasks, otherwise computed when first needed; the samples depend
+    on nothing but the length, so that it never changes.
     """
     task = get_task(task) if isinstance(task, str) else task
     is_built_in = type(task).__module__.startswith("constrained_dnc.tasks.")
@@ -37,9 +38,9 @@ def floor(task: AbstractTask | str, length: int) -> float:
 
 
 def least_score_to_go_on(floor: float) -> float:
-    """Below it a score is next to the floor, and longer inputs are not worth the time.
+    """The score below which longer inputs are not worth the time.
 
-    It is 10 points above the floor, or half the way to a perfect score if that is less.
+    It is 10 points above the floor, or halfway to a perfect score if that is less.
 
     >>> round(least_score_to_go_on(0.2), 3), round(least_score_to_go_on(0.9), 3)
     (0.3, 0.95)
@@ -52,9 +53,9 @@ def compute_floor(task: AbstractTask, length: int) -> float:
     """Choose the best of a few fixed answers on samples of the task, then score it on others.
 
     The answers are: at every entry the most frequent target value, at every entry the median, and
-    the targets of 16 samples. The first is the best there is wherever entries are scored one by
-    one, as in all tasks of the package but search: its answers are lists of any length, of which
-    the best one may not be among these.
+    the targets of 16 samples. The first is optimal wherever entries are scored one by one, as in
+    all tasks of the package but search: its answers are lists of any length, and the best list may
+    not be among the candidates.
     """
     chosen_on, scored_on = (task.sample((index, length), SAMPLES, length) for index in (0, 1))
     answers = list(_answers(chosen_on))
@@ -79,7 +80,7 @@ def _stored() -> dict[str, dict[str, float]]:
 
 
 def write_floors(tasks: Iterable[str], lengths: Iterable[int]) -> None:
-    """Store the floors that the package comes with.
+    """Store the floors that are shipped with the package.
 
     From a clone: `write_floors(task_names(), [*range(1, 101), *range(150, 1001, 50)])`.
     """

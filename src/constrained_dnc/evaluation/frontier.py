@@ -13,10 +13,9 @@ from constrained_dnc.choices import EXTENSION, SelectionRule
 from constrained_dnc.config import parse_lengths
 from constrained_dnc.evaluation.scoring import Progress, make_plan, measure
 from constrained_dnc.evaluation.subject import subject_of
-from constrained_dnc.files import make_folder, write_atomically
+from constrained_dnc.files import make_folder, write_atomically, write_table
 from constrained_dnc.model.config import GROWING, MemorySize, memory_order
 from constrained_dnc.published import MASTERED, THRESHOLD
-from constrained_dnc.results import write_results_file
 from constrained_dnc.training.disk import FRONTIER, FRONTIER_PICTURE
 from constrained_dnc.training.run import Run
 
@@ -25,7 +24,7 @@ from matplotlib.figure import Figure
 
 
 def default_lengths(run: Run) -> list[int]:
-    """Up to twenty lengths, spread over those the run is evaluated at."""
+    """Up to twenty of the lengths in the config of a run, evenly spread."""
     lengths = parse_lengths(run.config.evaluation.lengths)
     return list(lengths[:: -(-len(lengths) // 20)])
 
@@ -46,23 +45,23 @@ def map_frontier(
     progress: Progress | None = None,
     selection: SelectionRule | None = None,
 ) -> pd.DataFrame:
-    """Evaluate every pair of length and memory, into FOLDER/frontier.parquet."""
+    """Evaluate every pair of length and memory, and store the table in FOLDER/frontier.parquet."""
     subject = subject_of(run, selection=selection)
-    plan = make_plan(subject, lengths, memories, batches)
+    plan = make_plan(subject.settings, subject.training_slots, lengths, memories, batches)
     table = measure(subject, plan, subject.backend(), progress)
     make_folder(folder)
-    write_results_file(folder / FRONTIER, table)
+    write_table(folder / FRONTIER, table)
     return table
 
 
 def score_grid(table: pd.DataFrame) -> pd.DataFrame:
-    """Scores with a row for every memory, a growing one last, and a column for every length."""
+    """The scores as a table: memories are rows, a growing one the last, and lengths columns."""
     grid = table.pivot(index="memory", columns="length", values="score")
     return grid.reindex(sorted(grid.index, key=memory_order))
 
 
 def draw_frontier(run: Run, table: pd.DataFrame, folder: Path) -> Path:
-    """The heat map, into FOLDER/frontier.png; dots mark what is at least 95 % right."""
+    """Draw a heat map into FOLDER/frontier.png; dots mark scores of at least 95 %."""
     config, grid = run.config, score_grid(table)
     size = (max(6.0, 0.32 * grid.shape[1] + 2.5), max(3.0, 0.4 * len(grid) + 1.8))
     figure = Figure(figsize=size, layout="constrained")

@@ -1,4 +1,4 @@
-"""Which memory a trained model runs with: a number of slots, or one that grows with its input."""
+"""The memory of a trained model at work: a number of slots, or one that grows with its input."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def outputs_of(
     memory: int | Growing,
     inputs: Float[Any, "time batch inputs"],
 ) -> Float[np.ndarray, "time batch outputs"]:
-    """The outputs of a model that runs with another memory than in training."""
+    """The outputs of a model that runs with this memory instead of that of training."""
     return np.asarray(backend.forward(model.with_memory_size(memory), inputs).outputs)
 
 
@@ -40,19 +40,19 @@ def growing_memory(training_slots: int, free_capacity: float) -> Growing:
 
 
 def memory_for(run: Run, memory: MemorySize, selected: Selected) -> int | Growing:
-    """The memory of that size for the selected parameters of a run."""
+    """The memory with which the selected parameters of a run are to run."""
     if memory != GROWING:
         return memory
     return growing_memory(run.config.model.memory_size, free_capacity_of(run, selected))
 
 
 def free_capacity_of(run: Run, selected: Selected) -> float:
-    """The least free capacity that selected parameters have at training lengths, F.
+    """The least free capacity of selected parameters at training lengths, F.
 
-    Measured on one batch of the longest training length, then kept in the run directory.
+    It is measured on one batch of the longest training length and stored in the run directory.
     """
     path, known = run.folder / FREE_CAPACITY, {}
-    with suppress(RunError):  # it is measured again
+    with suppress(RunError):  # absent or corrupt: it is measured again
         known = read_json(path)
     stored = known.get(selected.rule)
     if isinstance(stored, dict) and stored.get("iteration") == selected.iteration:
@@ -61,16 +61,16 @@ def free_capacity_of(run: Run, selected: Selected) -> float:
     capacity = least_free_capacity(selected.model, batch)
     if not run.is_pretrained:
         known[selected.rule] = {"iteration": selected.iteration, "free_capacity": capacity}
-        with suppress(RunError):  # a run on a read-only disk can be used, too
+        with suppress(RunError):  # the run may be on a read-only disk
             write_json(path, known)
     return capacity
 
 
 def least_free_capacity(model: DNC, batch: Batch) -> float:
-    """The least sum of 1 - usage over the slots, of all samples and their own steps.
+    """The minimum over samples and steps of the sum of 1 - usage over slots.
 
-    Down to a thousandth, so that no rounding error of a backend looks like a full memory. A model
-    that computes NaN has none, and its memory never grows.
+    It is rounded down to a thousandth, so that a rounding error of a backend does not look like a
+    full memory. It is 0 for a model that computes NaN: its memory never grows.
     """
     usage = np.asarray(_usage(model, jnp.asarray(batch.inputs)), np.float64)
     free = (1 - usage).sum(axis=-1)

@@ -31,7 +31,7 @@ def predict(
 
     A problem is text, plain values or an array: "3 1 4", (3, 1, 4), numpy.array([3, 1, 4]).
     Several, in a list, a tuple or an array of one more dimension, may differ in length. The memory
-    is that of training unless another number of slots, or "growing", is given.
+    is a number of slots or "growing", by default that of training.
     """
     subject = subject_of(model, task, selection)
     problems, is_one = read_problems(subject.task, problem)
@@ -47,7 +47,7 @@ def predict(
 
 
 def _by_length(task: AbstractTask, problems: Sequence[Problem]) -> Iterator[list[int]]:
-    """The places of problems of one length, in batches."""
+    """Indices of problems in batches; the problems of a batch have one length."""
     by_length: dict[int, list[int]] = {}
     for place, problem in enumerate(problems):
         by_length.setdefault(task.length_of(problem), []).append(place)

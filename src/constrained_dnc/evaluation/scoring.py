@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -16,32 +17,24 @@ from constrained_dnc.errors import RunError, SettingError, require_integer
 from constrained_dnc.evaluation.floors import floor, least_score_to_go_on
 from constrained_dnc.evaluation.memories import outputs_of
 from constrained_dnc.evaluation.subject import Subject, subject_of
-from constrained_dnc.files import make_folder
+from constrained_dnc.files import make_folder, write_table
 from constrained_dnc.model.backend import AbstractBackend
-from constrained_dnc.model.config import GROWING, MemorySize, memory_order, require_memory_size
+from constrained_dnc.model.config import GROWING, MemorySize, require_memory_size
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.model.growing import Growing
-from constrained_dnc.results import (
-    concat_results,
-    read_results_file,
-    results_frame,
-    write_results_file,
-)
+from constrained_dnc.results import concat_results, read_results_file, results_frame, sort_results
 from constrained_dnc.tasks.task import AbstractTask, Scores
 from constrained_dnc.training.observer import logger
 from constrained_dnc.training.run import Run
 
 EVALUATION_FILE = "evaluation.parquet"
-GIVEN_UP: Mapping[str, float] = {
-    "score": np.nan,
-    "sequence_accuracy": np.nan,
-    "recall": np.nan,
-}
+SHARES = ("score", "sequence_accuracy", "recall")
+Shares: TypeAlias = Mapping[str, float | int]
 
 
 @dataclass(frozen=True)
 class Planned:
-    """A row to come."""
+    """A row of results that is yet to be measured."""
 
     length: int
     memory: MemorySize
@@ -68,21 +61,22 @@ def evaluate(
 ) -> pd.DataFrame:
     """Score a run's selected parameters, or any model with its task, over input lengths.
 
-    Lengths and batches are those of the run's config, or of `settings`, unless given: one list for
-    the slots of training, another for all other memories; "growing" is a memory that grows with
-    the input. Lengths beyond the slots (growing: beyond training lengths) are given up after one
-    whose score is next to the floor: their rows have no batches and no score.
+    Lengths and batches default to those of `settings`, or of the run's config: one list for the
+    slots of training, another for all other memories; "growing" is a memory that grows with the
+    input. Lengths beyond the slots (growing: beyond training lengths) are given up after one whose
+    score is near the floor: their rows have 0 batches and no score.
 
     The rows of a run are merged into RUN/evaluation.parquet. Those of a pretrained model, or of a
-    model that is no run's, are stored only in a file named by `store`; False stores none. With `reuse`, rows that are
-    stored already are not measured again. `progress` gets the work done, all work and the row.
+    model without a run, are stored only in a file named by `store`; False stores nothing. With
+    `reuse`, rows that are stored already are not measured again. `progress` gets the work done, all
+    work and the row.
     """
     subject = subject_of(model, task, selection, settings)
-    plan = make_plan(subject, lengths, memories, batches)
+    plan = make_plan(subject.settings, subject.training_slots, lengths, memories, batches)
     path = Path(store) if store else None
     if store is None and subject.run is not None and not subject.run.is_pretrained:
         path = subject.run.folder / EVALUATION_FILE
-    known = _same_parameters(_read_stored(path), subject) if reuse else results_frame()
+    known = _known_shares(_read_stored(path), subject) if reuse else {}
     table = measure(subject, plan, subject.backend(backend, threads), progress, known)
     if path is not None:
         store_rows(path, table)
@@ -92,26 +86,26 @@ def evaluate(
 def store_rows(path: Path, table: pd.DataFrame) -> None:
     """Merge rows into a file of results."""
     make_folder(path.parent)
-    write_results_file(path, merge(_read_stored(path), table))
+    write_table(path, merge(_read_stored(path), table))
 
 
 def make_plan(
-    subject: Subject,
+    settings: EvaluationConfig,
+    training_slots: int,
     lengths: Iterable[int] | None = None,
     memories: Iterable[MemorySize] | None = None,
     batches: int | None = None,
 ) -> list[Planned]:
-    """The rows of a table: one memory after the other, by increasing length."""
+    """The rows to measure: one memory after the other, by increasing length."""
     if batches is not None:
         require_integer("batches", batches, 1)
-    settings, plan = subject.settings, []
-    given = None if lengths is None else sorted(set(lengths))
-    for memory in dict.fromkeys([subject.training_slots] if memories is None else memories):
+    chosen, plan = None if lengths is None else sorted(set(lengths)), []
+    for memory in dict.fromkeys([training_slots] if memories is None else memories):
         require_memory_size(memory)
-        is_trained = memory == subject.training_slots
+        is_trained = memory == training_slots
         default = settings.lengths if is_trained else settings.extension_lengths
         count = batches or (settings.batches if is_trained else settings.extension_batches)
-        for length in parse_lengths(default) if given is None else given:
+        for length in parse_lengths(default) if chosen is None else chosen:
             require_integer("length", length, 1)
             plan.append(Planned(int(length), memory, count))
     if not plan:
@@ -124,9 +118,9 @@ def measure(
     plan: Sequence[Planned],
     backend: AbstractBackend,
     progress: Progress | None = None,
-    known: pd.DataFrame | None = None,
+    known: Mapping[tuple[str, int, int], Shares] = MappingProxyType({}),
 ) -> pd.DataFrame:
-    """The rows of a plan; those that are known with as many batches are taken from there."""
+    """Measure the rows of a plan, except those whose (memory, length, batches) are known."""
     rows, done = [], 0.0
     total = sum(work_of(subject, planned) for planned in plan)
     memories = {memory: subject.memory(memory) for memory in {row.memory for row in plan}}
@@ -138,9 +132,9 @@ def measure(
         sure = subject.max_training_length if planned.memory == GROWING else planned.memory
         level = floor(subject.task, planned.length)
         if planned.length > sure and not is_promising.get(planned.memory, True):
-            rows.append(_row(subject, planned, level, {**GIVEN_UP, "batches": 0}))
+            rows.append(_row(subject, planned, level, {"batches": 0}))
             continue
-        shares = _known_shares(known, planned, subject)
+        shares = known.get((str(planned.memory), planned.length, planned.batches))
         if shares is None:
             shares = _score(subject, backend, memories[planned.memory], planned)
         is_promising[planned.memory] = shares["score"] >= least_score_to_go_on(level)
@@ -170,7 +164,7 @@ def _score(
 
 
 def mean_scores(batches: Sequence[Scores]) -> dict[str, float]:
-    """The means over all samples; a task without recall has none."""
+    """The means over all samples; recall is NaN for a task that has none."""
     recalls = [scores.recall for scores in batches if scores.recall is not None]
     return {
         "score": float(np.concatenate([scores.score for scores in batches]).mean()),
@@ -181,9 +175,7 @@ def mean_scores(batches: Sequence[Scores]) -> dict[str, float]:
     }
 
 
-def _row(
-    subject: Subject, planned: Planned, level: float, shares: Mapping[str, float]
-) -> dict[str, object]:
+def _row(subject: Subject, planned: Planned, level: float, shares: Shares) -> dict[str, object]:
     return {
         **subject.origin,
         "task": subject.task.name,
@@ -193,12 +185,13 @@ def _row(
         "batch_size": subject.settings.batch_size,
         "score_kind": subject.task.score_kind,
         "floor": level,
+        **dict.fromkeys(SHARES, np.nan),
         **shares,
     }
 
 
 def _read_stored(path: Path | None) -> pd.DataFrame:
-    """What a file of results holds; nothing if it is absent or corrupt."""
+    """The results in a file; none if it is absent or corrupt."""
     if path is None or not path.exists():
         return results_frame()
     try:
@@ -208,30 +201,23 @@ def _read_stored(path: Path | None) -> pd.DataFrame:
         return results_frame()
 
 
-def _same_parameters(stored: pd.DataFrame, subject: Subject) -> pd.DataFrame:
-    """The stored rows of these parameters."""
-    columns = ("run_id", "selection", "iteration")
-    same = np.logical_and.reduce([stored[name] == subject.origin[name] for name in columns])
-    return stored[same & (stored["batch_size"] == subject.settings.batch_size)]
-
-
 def _known_shares(
-    known: pd.DataFrame | None, planned: Planned, subject: Subject
-) -> dict[str, float] | None:
-    if known is None or known.empty:
-        return None
-    rows = known[
-        (known["memory"] == str(planned.memory))
-        & (known["length"] == planned.length)
-        & (known["batches"] == planned.batches)
-    ]
-    return None if rows.empty else {name: float(rows.iloc[0][name]) for name in GIVEN_UP}
+    stored: pd.DataFrame, subject: Subject
+) -> dict[tuple[str, int, int], dict[str, float]]:
+    """Stored scores of the subject's parameters, by memory, length and batches."""
+    wanted = {name: subject.origin[name] for name in ("run_id", "selection", "iteration")}
+    wanted["batch_size"] = subject.settings.batch_size
+    rows = stored[np.logical_and.reduce([stored[name] == wanted[name] for name in wanted])]
+    return {
+        (row["memory"], row["length"], row["batches"]): {name: row[name] for name in SHARES}
+        for row in rows.to_dict("records")
+    }
 
 
 def merge(stored: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
-    """Stored rows and new ones, which replace those of the same rule, memory and length.
+    """Replace stored rows by new ones with equal run, rule, memory and length.
 
-    Rows of the same rule that were measured with other parameters are dropped.
+    Stored rows of this run and rule that were measured with other parameters are dropped.
     """
     first = table.iloc[0]
     is_same_rule = (stored["run_id"] == first["run_id"]) & (
@@ -241,10 +227,4 @@ def merge(stored: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
     now = {name: first[name] for name in ("iterations", "status", "skipped_updates")}
     merged = concat_results([stored[~is_same_rule], same.assign(**now), table])
     key = ["run_id", "selection", "memory", "length"]
-    merged = merged.drop_duplicates(key, keep="last")
-    order = merged["memory"].map(memory_order)
-    return (
-        merged.assign(order=order)
-        .sort_values(["run_id", "selection", "order", "length"], ignore_index=True)
-        .drop(columns="order")
-    )
+    return sort_results(merged.drop_duplicates(key, keep="last"), key)

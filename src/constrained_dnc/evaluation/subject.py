@@ -1,4 +1,4 @@
-"""What is evaluated: a model with its task, from a run or from anywhere else."""
+"""The subject of an evaluation: a model with its task, from a run or from Python."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ UNKNOWN: Mapping[str, object] = {
     "status": "",
     "skipped_updates": 0,
 }
-"""The columns of results that say where parameters come from, for a model that is no run's."""
+"""The columns of results that name the origin of the parameters, for a model without a run."""
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A model, its task and how it is evaluated."""
+    """A model, its task and the settings of its evaluation."""
 
     model: DNC
     task: AbstractTask
@@ -54,18 +54,18 @@ class Subject:
     def backend(
         self, choice: BackendChoice = "auto", threads: int | None = None
     ) -> AbstractBackend:
-        """What computes; it need not be the backend of training."""
+        """A backend for the model, not necessarily that of training."""
         if threads is not None:
             require_integer("threads", threads, 1, MAX_THREADS)
         return choose_backend(choice, self.model, self.task.loss, threads=threads)
 
     def batch(self, length: int, index: int) -> Batch:
-        """One batch of one length, the same for every model with this evaluation seed."""
+        """A batch of one length; it depends on the evaluation seed and not on the model."""
         key = (self.settings.seed, EVALUATION, length, index)
         return self.task.sample(key, self.settings.batch_size, length)
 
     def memory(self, size: MemorySize) -> int | Growing:
-        """The memory of that size for this model."""
+        """The memory with which the model is to run."""
         require_memory_size(size)
         if self.run is not None and self.selected is not None:
             return memory_for(self.run, size, self.selected)
@@ -81,7 +81,7 @@ def subject_of(
     selection: SelectionRule | None = None,
     settings: EvaluationConfig | None = None,
 ) -> Subject:
-    """The model of a run, or a model of any origin with its task."""
+    """The subject for a run, or for a model and its task."""
     if isinstance(model, DNC):
         if task is None:
             raise SettingError("a model needs its task: evaluate(model, task)")

@@ -1,10 +1,10 @@
-"""The folder of a study: what its files are called, how they are read and written.
+"""The folder of a study: the names of its files, and how they are read and written.
 
 study.json                    requests, settings and the runs of the study
 runs/RUN_ID/                  run directories
 results/RUN_ID-ITERATIONS.parquet  the table of results, one row per rule, memory and length
 analysis/RUN_ID.npz           arrays of the state-space and memory analyses
-analysis/embeddings/HASH.npy  t-SNE, by the hash of the states it belongs to
+analysis/embeddings/HASH.npy  t-SNE, by the hash of the embedded states
 failures/RUN_ID.txt           the traceback of a run that failed
 locks/RUN_ID                  held by the worker of a run
 report/                       index.html, and its tables/ and figures/
@@ -13,7 +13,7 @@ report/                       index.html, and its tables/ and figures/
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,14 @@ import numpy as np
 import pandas as pd
 
 from constrained_dnc.errors import RunError
-from constrained_dnc.files import make_folder, read_arrays, read_json, write_arrays, write_json
-from constrained_dnc.results import concat_results, read_results_file, write_results_file
+from constrained_dnc.files import (
+    make_folder,
+    read_arrays,
+    remove_unfinished,
+    write_arrays,
+    write_table,
+)
+from constrained_dnc.results import concat_results, read_results_file
 from constrained_dnc.training.observer import logger
 
 STUDY = "study.json"
@@ -34,18 +40,8 @@ RESULTS_NAME = re.compile(r"(?P<run_id>.+)-(?P<iterations>\d+)\.parquet")
 
 
 def is_study(study: Path) -> bool:
-    """Whether a folder is that of a study."""
+    """Whether a folder holds a study."""
     return (study / STUDY).is_file()
-
-
-def read_request(study: Path) -> dict[str, Any]:
-    """The content of study.json."""
-    return read_json(study / STUDY)
-
-
-def write_request(study: Path, request: Mapping[str, Any]) -> None:
-    """Write study.json."""
-    write_json(study / STUDY, request)
 
 
 def run_folder(study: Path, run_id: str) -> Path:
@@ -59,7 +55,7 @@ def study_lock(study: Path) -> Path:
 
 
 def lock_file(study: Path, run_id: str) -> Path:
-    """The lock of a run, which outlives the run directory's own: evaluation is under it, too."""
+    """Held by the worker of a run while it trains, evaluates, analyses and stores results."""
     return study / LOCKS / run_id
 
 
@@ -67,23 +63,23 @@ def lock_file(study: Path, run_id: str) -> Path:
 
 
 def results_file(study: Path, run_id: str, iterations: int) -> Path:
-    """Where the results of a run are; those of a shorter training keep a file of their own."""
+    """The results of a run after that many iterations; a longer training has another file."""
     return study / RESULTS / f"{run_id}-{iterations}.parquet"
 
 
 def write_results(study: Path, run_id: str, iterations: int, results: pd.DataFrame) -> None:
-    """Store the results of a run that was trained for so many iterations."""
+    """Store the results of a run after that many iterations."""
     make_folder(study / RESULTS)
-    write_results_file(results_file(study, run_id, iterations), results)
+    write_table(results_file(study, run_id, iterations), results)
 
 
 def read_results(study: Path, run_ids: Mapping[str, Any]) -> pd.DataFrame:
-    """The results of the study's own runs; a warning for every file that is not one of them."""
+    """The results of the study's runs; every other file costs a warning and is ignored."""
     tables = []
     for path in sorted((study / RESULTS).glob("*.parquet")):
         name = RESULTS_NAME.fullmatch(path.name)
         if name is None or name["run_id"] not in run_ids:
-            logger.warning("%s is ignored: it is not a result of this study's runs", path)
+            logger.warning("%s is ignored: its name is not that of a run of this study", path)
             continue
         try:
             table = read_results_file(path)
@@ -101,7 +97,7 @@ def read_results(study: Path, run_ids: Mapping[str, Any]) -> pd.DataFrame:
 
 
 def analysis_file(study: Path, run_id: str) -> Path:
-    """Where the arrays of a run's analyses are."""
+    """The file with the arrays of a run's analyses."""
     return study / ANALYSIS / f"{run_id}.npz"
 
 
@@ -111,13 +107,8 @@ def write_analysis(study: Path, run_id: str, arrays: Mapping[str, np.ndarray]) -
     write_arrays(analysis_file(study, run_id), arrays)
 
 
-def read_analysis(path: Path) -> dict[str, np.ndarray]:
-    """The arrays of a run's analyses."""
-    return read_arrays(path)
-
-
 def embedding_file(study: Path, digest: str) -> Path:
-    """Where the embedding of states is kept, by their hash."""
+    """The file with the embedding of states that have this hash."""
     return study / EMBEDDINGS / f"{digest}.npy"
 
 
@@ -125,7 +116,7 @@ def embedding_file(study: Path, digest: str) -> Path:
 
 
 def failure_file(study: Path, run_id: str) -> Path:
-    """Where the traceback of a failed run is."""
+    """The file with the traceback of a failed run."""
     return study / FAILURES / f"{run_id}.txt"
 
 
@@ -146,17 +137,18 @@ def read_failures(study: Path, runs: Mapping[str, Mapping[str, Any]]) -> Iterato
 
 
 def quarantine_corrupt_files(study: Path) -> list[str]:
-    """Rename corrupt results and analyses, so that they are made again; a sentence for each."""
-    readers: dict[str, Callable[[Path], object]] = {
-        f"{RESULTS}/*.parquet": read_results_file,
-        f"{ANALYSIS}/*.npz": read_analysis,
-    }
-    sentences = []
-    for pattern, read in readers.items():
-        for path in sorted(study.glob(pattern)):
-            try:
-                read(path)
-            except RunError as error:
-                path.replace(path.with_name(f"{path.name}.corrupt"))
-                sentences.append(f"{error}; it is now called {path.name}.corrupt and is made again")
-    return sentences
+    """Rename corrupt results and analyses so that they are made again; returns warnings."""
+    warnings = []
+    for path in sorted([*study.glob(f"{RESULTS}/*.parquet"), *study.glob(f"{ANALYSIS}/*.npz")]):
+        try:
+            read_arrays(path) if path.suffix == ".npz" else read_results_file(path)
+        except RunError as error:
+            path.replace(path.with_name(f"{path.name}.corrupt"))
+            warnings.append(f"{error}; it is renamed {path.name}.corrupt and made again")
+    return warnings
+
+
+def remove_remains(study: Path, run_id: str) -> None:
+    """Remove what a killed worker left of results and analyses; needs the lock of the run."""
+    remove_unfinished(study / RESULTS, [f"{run_id}-*.parquet"])
+    remove_unfinished(study / ANALYSIS, [f"{run_id}.npz"])

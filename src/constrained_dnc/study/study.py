@@ -14,14 +14,14 @@ import pandas as pd
 
 from constrained_dnc.choices import RULES
 from constrained_dnc.errors import RunError, SettingError, require_path
-from constrained_dnc.model.config import GROWING, memory_order
+from constrained_dnc.files import read_arrays, read_json
+from constrained_dnc.model.config import GROWING
+from constrained_dnc.results import sort_results
 from constrained_dnc.study.layout import (
     STUDY,
     analysis_file,
     is_study,
-    read_analysis,
     read_failures,
-    read_request,
     read_results,
 )
 
@@ -38,19 +38,18 @@ class Study:
 
     @cached_property
     def history(self) -> pd.DataFrame:
-        """All results of the study's runs, those of their shorter trainings among them."""
-        rows = read_results(self.path, self.request["runs"])
-        return rows.sort_values(ORDER, key=_sort_key, kind="stable", ignore_index=True)
+        """All results of the study's runs, also those after fewer iterations."""
+        return sort_results(read_results(self.path, self.request["runs"]), ORDER)
 
     @cached_property
     def results(self) -> pd.DataFrame:
-        """The history without what a longer training of a run has replaced."""
+        """The results of every run after its longest training."""
         longest = self.history.groupby("run_id")["iterations"].transform("max")
         return self.history[self.history["iterations"] == longest].reset_index(drop=True)
 
     @cached_property
     def runs(self) -> pd.DataFrame:
-        """A row for every run that has results, by run id."""
+        """Facts about every run that has results, by run id."""
         columns = ["run_id", "task", "approach", "seed", "iterations", "skipped_updates", "status"]
         return self.results[columns].drop_duplicates("run_id").set_index("run_id")
 
@@ -71,7 +70,7 @@ class Study:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What all runs share, by name, such as training.learning_rate."""
+        """The settings of all runs by name, such as training.learning_rate."""
         return {
             f"{part}.{name}": value
             for part, values in self.request["settings"].items()
@@ -116,16 +115,16 @@ class Study:
     @property
     def selections(self) -> tuple[str, ...]:
         """The selection rules that have results, the paper's first."""
-        found = set(self.results["selection"])
-        return tuple(rule for rule in RULES if rule in found)
+        rules = set(self.results["selection"])
+        return tuple(rule for rule in RULES if rule in rules)
 
     def analysis(self, run_id: str, *names: str) -> dict[str, np.ndarray]:
-        """The named state-space and memory arrays of a run, as far as it has them."""
+        """Arrays of a run's state-space and memory analyses; those that it lacks are left out."""
         path = analysis_file(self.path, run_id)
         if not path.exists():
             return {}
         try:
-            arrays = read_analysis(path)
+            arrays = read_arrays(path)
         except RunError as error:
             self._corrupt[path.name] = str(error)
             return {}
@@ -133,11 +132,11 @@ class Study:
 
     @cached_property
     def _corrupt(self) -> dict[str, str]:
-        """What is wrong with files of analyses, by name, as far as they have been read."""
+        """Errors met while analyses were read, by file name."""
         return {}
 
     def missing(self) -> list[str]:
-        """One sentence for everything that was requested and has no results yet."""
+        """A sentence for everything that was requested and is not done yet."""
         sentences = []
         for memory in self.memories:
             measured = self.results[self.results["memory"] == memory].drop_duplicates("run_id")
@@ -169,7 +168,7 @@ class Study:
         return f"results with {kind}"
 
     def _requested_iterations(self, run: Mapping[Hashable, Any]) -> int:
-        """The most of the requests that this run is part of."""
+        """The most iterations of all requests that include this run."""
         return max(
             (
                 part["iterations"]
@@ -182,17 +181,13 @@ class Study:
         )
 
 
-def _sort_key(column: pd.Series) -> pd.Series:
-    return column.map(memory_order) if column.name == "memory" else column
-
-
 def read_study(path: str | Path) -> Study:
     """Open a study directory, finished or not."""
     require_path("study", path)
     path = Path(path)
     if not is_study(path):
         raise SettingError("study", str(path), f"a directory with a {STUDY}")
-    study = Study(path, read_request(path))
+    study = Study(path, read_json(path / STUDY))
     try:
         study.requested, study.memory_size, study.training_lengths, dict(study.request["runs"])
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:

@@ -1,4 +1,4 @@
-"""Approaches of a study: those with names, and those that a user's file defines."""
+"""Approaches of a study by name: built-in ones, and those defined in a user's file."""
 
 from __future__ import annotations
 
@@ -7,54 +7,52 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from constrained_dnc.approaches import APPROACHES, Approach
-from constrained_dnc.errors import SettingError, one_of
+from constrained_dnc.errors import SettingError, did_you_mean, one_of
 from constrained_dnc.model.controllers import AbstractController
 from constrained_dnc.plugins import absolute, is_import_path, load_names
 
-OWN = (
-    "all, file.py with approaches, file.py:NAME for one of them, or file.py:Class for a controller"
-)
+USER_DEFINED = "file.py with approaches, file.py:NAME for one, file.py:Class for a controller"
 
 
 def find_approaches(words: Iterable[str]) -> tuple[Approach, ...]:
-    """The approaches that words stand for, each once; different ones have different names."""
-    found: dict[str, Approach] = {}
+    """The approaches that words name, without repetitions."""
+    approaches: dict[str, Approach] = {}
     for word in words:
-        for approach in _meant_by(word):
-            if found.setdefault(approach.name, approach) != approach:
-                accepted = f"one approach of the name {approach.name}"
-                raise SettingError("approaches", " ".join(words), accepted)
-    return tuple(found.values())
+        for approach in _named_by(word):
+            if approaches.setdefault(approach.name, approach) != approach:
+                raise SettingError(f"two different approaches are called {approach.name}")
+    return tuple(approaches.values())
 
 
-def _meant_by(word: str) -> Sequence[Approach]:
+def _named_by(word: str) -> Sequence[Approach]:
     if word == "all":
         return tuple(APPROACHES.values())
     if word in APPROACHES:
         return (APPROACHES[word],)
+    approaches: Sequence[Approach] = ()
     if word.endswith(".py"):
-        found = _approaches_in(load_names("approaches", word, word))
+        approaches = _approaches_in(load_names("approaches", word, word))
     elif is_import_path(word):
         place, _, name = word.rpartition(":")
         defined = load_names("approaches", word, place)
         value = defined.get(name)
         if inspect.isclass(value) and issubclass(value, AbstractController):
             return (Approach(name, controller=absolute(word)),)
-        found = _approaches_in({name: value})
-        there = [other for other, value in defined.items() if _approaches_in({other: value})]
-        if not found and there:
-            raise SettingError("approach", word, f"{place}: with {one_of(there, name)}")
-    else:
-        found = []
-    if not found:
-        raise SettingError("approach", word, f"{one_of(APPROACHES, word)}, {OWN}")
-    return found
+        approaches = _approaches_in({name: value})
+        names = [other for other, value in defined.items() if _approaches_in({other: value})]
+        if not approaches and names:
+            hint = f"{did_you_mean(name, names)}; available: {', '.join(sorted(names))}"
+            raise SettingError(f"{place} defines no approach {name}{hint}")
+    if not approaches:
+        accepted = f"all, {one_of(APPROACHES, word)}, or {USER_DEFINED}"
+        raise SettingError("approach", word, accepted)
+    return approaches
 
 
 def _approaches_in(names: Mapping[str, Any]) -> list[Approach]:
-    """The approaches among values, also those in lists."""
-    found: list[Approach] = []
+    """The approaches among values and in lists of them."""
+    approaches: list[Approach] = []
     for value in names.values():
         entries = value if isinstance(value, list | tuple) else [value]
-        found += [entry for entry in entries if isinstance(entry, Approach)]
-    return list(dict.fromkeys(found))
+        approaches += [entry for entry in entries if isinstance(entry, Approach)]
+    return list(dict.fromkeys(approaches))

@@ -42,12 +42,12 @@ SETTINGS: dict[str, Any] = {
     "distributed.scheduler.http.routes": [],
     "distributed.worker.http.routes": [],
 }
-"""Of Dask, for processes of this machine."""
+"""Settings of Dask for processes of this machine."""
 
 
 @runtime_checkable
 class Watcher(Protocol):
-    """Shows how a sweep goes."""
+    """Shows the progress of a sweep."""
 
     def ended(self, config: Config, state: str) -> None: ...
 
@@ -61,7 +61,7 @@ Future: TypeAlias = Any
 
 
 def one_thread() -> dict[str, str]:
-    """The environment of a worker process; one per core, so nothing is ever oversubscribed."""
+    """Environment variables of a worker: it has one core, and libraries must start no threads."""
     flags = os.environ.get("XLA_FLAGS", "")
     return {
         "OMP_NUM_THREADS": "1",
@@ -74,8 +74,8 @@ def one_thread() -> dict[str, str]:
 
 @contextmanager
 def connected(scheduler: str | None, workers: int | None) -> Iterator[Client]:
-    """A client of a running scheduler, or of a cluster of processes that lives as long."""
-    # What Dask would log about a lost connection, `execute` says in one sentence.
+    """A client of a running scheduler, or of processes that are started here and ended with it."""
+    # `execute` says in one sentence what Dask would log about a lost connection.
     for name in ("distributed", "distributed.client"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     connect: Any = distributed.Client
@@ -102,7 +102,7 @@ def connected(scheduler: str | None, workers: int | None) -> Iterator[Client]:
 
 
 def _cluster(workers: int) -> Any:
-    """Processes of this machine, closed to its other users.
+    """Processes of this machine that its other users cannot connect to.
 
     Whoever may talk to Dask can run code as the user it runs as. So everything goes through TLS,
     with a certificate that is made for this sweep and never leaves the memory of its processes.
@@ -124,9 +124,9 @@ def _cluster(workers: int) -> Any:
 
 
 def _greet(scheduler: str) -> None:
-    """Refuse an address that no Dask scheduler answers at.
+    """Refuse an address at which no Dask scheduler answers.
 
-    Without a client: one that fails to connect leaves a thread behind, which can block the next.
+    No client is used: one that fails to connect leaves a thread behind that can block the next.
     """
 
     async def greet() -> None:
@@ -148,10 +148,10 @@ def _greet(scheduler: str) -> None:
 def execute(
     plan: Plan, client: Client, watcher: Watcher, to_do: Sequence[Config] | None = None
 ) -> None:
-    """Bring every run of the plan to its end; one that fails three times is left.
+    """Bring the runs `to_do`, by default all that are not done, to their end.
 
-    User-defined files are used as they are now, whatever becomes of them. Without `to_do`: all
-    that the plan has to do.
+    A run that fails three times does not stop the others. User-defined files may change meanwhile:
+    workers use them as they are now.
     """
     names = {name for config in plan.configs for name in config.user_code}
     with override_sources(sources("task", names)):
@@ -166,15 +166,15 @@ def execute(
             if isinstance(error, OSError) and client.status == "running":
                 raise
             # Only a lost or restarted scheduler cancels runs.
-            sentence = "the Dask scheduler is gone; the same command resumes from here"
-            raise RunError(sentence) from error
+            message = "the Dask scheduler is gone; the same command resumes from here"
+            raise RunError(message) from error
 
 
 def _submit(client: Client, plan: Plan, config: Config, place: int) -> Future:
-    """Hand a run to Dask.
+    """Submit a run to Dask.
 
-    Keys with one prefix are one group of tasks, which the scheduler holds back and gives out by
-    priority; others would be spread over the workers at once, in no order.
+    Tasks whose keys share a prefix are queued by the scheduler and started by priority; others
+    would be assigned to workers at once, in no order.
     """
     shared = Plan(plan.folder.resolve(), (), plan.rules, plan.analyses)
     key, texts = f"trial-{config.run_id}-{time.time_ns()}", sources("task", config.user_code)
@@ -184,7 +184,7 @@ def _submit(client: Client, plan: Plan, config: Config, place: int) -> Future:
 
 
 def _completed(running: Mapping[Future, Config], watcher: Watcher) -> Iterator[Future]:
-    """Futures as they complete; in between the watcher looks at the others."""
+    """Futures as they complete; meanwhile the watcher looks at the others."""
     as_completed: Any = distributed.as_completed
     completed = as_completed(list(running))
     while running:
@@ -200,7 +200,7 @@ def _report(plan: Plan, config: Config, future: Future, watcher: Watcher) -> Non
         raise
     except RunError as error:  # the worker has kept its traceback
         watcher.failed(config, str(error))
-    except Exception as error:  # of Dask: mostly, that workers died of the run time and again
+    except Exception as error:  # raised by Dask, mostly because workers died of the run
         reason = f"{type(error).__name__}: {first_line(error)}"
         write_failure(plan.folder, config.run_id, f"{reason}\n")
         watcher.failed(config, reason)

@@ -1,30 +1,29 @@
-"""What a study runs, and what of it is done: all of it on disk."""
+"""Which runs a study has, and which of them are done."""
 
 from __future__ import annotations
 
-import json
 import shlex
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from filelock import FileLock
 
 from constrained_dnc.approaches import APPROACHES, Approach
 from constrained_dnc.choices import PAPER_RULE, RULES, SelectionRule, extended
 from constrained_dnc.config import (
     Config,
     Parts,
+    as_dict,
     get_preset,
-    parse_lengths,
     with_absolute_paths,
     with_min_iterations,
 )
 from constrained_dnc.errors import RunError, SettingError, one_of, require_integer
-from constrained_dnc.files import make_folder
+from constrained_dnc.evaluation.scoring import Planned, make_plan
+from constrained_dnc.files import locked, make_folder, read_json, remove_unfinished, write_json
 from constrained_dnc.model.config import GROWING, MemorySize
 from constrained_dnc.plugins import fingerprints
 from constrained_dnc.study import layout
@@ -50,14 +49,14 @@ MAY_CHANGE = {
 
 
 def memories_of(config: Config, rule: SelectionRule = PAPER_RULE) -> list[MemorySize]:
-    """The memories that a run is evaluated with: the rule seen is only a check on the others."""
+    """The memories that a run is evaluated with; `seen`, a check on the others, has training's."""
     slots = config.model.memory_size
     return [slots] if rule == "seen" else [slots, extended(slots), GROWING]
 
 
 @dataclass(frozen=True)
 class Request:
-    """What a study shall run."""
+    """What `cdnc study` is to run."""
 
     preset: str
     tasks: tuple[str, ...]
@@ -71,7 +70,7 @@ class Request:
     """Whether states and memory modes are analysed."""
 
     def configs(self) -> list[Config]:
-        """One config per run: trial by trial, so that early results cover everything."""
+        """The configs of all runs, trial by trial, so that early results cover everything."""
         model, training, evaluation = self.parts
         parts = model, replace(training, iterations=self.iterations), evaluation
         return [
@@ -92,7 +91,7 @@ def make_request(
     rules: Sequence[str] = (),
     analyses: bool = True,
 ) -> Request:
-    """Fill in what the preset's budget says and refuse what cannot be run."""
+    """Complete a request from the budget of its preset, and check it."""
     budget = get_preset(preset)
     tasks = tuple(dict.fromkeys(tasks)) or budget.tasks
     names = [get_task(task).name for task in tasks]
@@ -118,7 +117,7 @@ def make_request(
 
 @dataclass(frozen=True)
 class Plan:
-    """The runs of a study directory, and what is made of each."""
+    """The runs of a study directory, and how each is evaluated and analysed."""
 
     folder: Path
     configs: tuple[Config, ...] = ()
@@ -135,27 +134,27 @@ class Plan:
         longest = max((int(number) for number in iterations if number.isdecimal()), default=0)
         if longest < config.training.iterations:
             return False
-        rows = _stored_rows(layout.results_file(self.folder, run_id, longest))
-        return self.rows_of(config) <= rows
+        stored = _stored_batches(
+            layout.results_file(self.folder, run_id, longest), config.evaluation.batch_size
+        )
+        return all(
+            stored.get((rule, str(row.memory), row.length)) in (0, row.batches)  # 0: given up
+            for rule, row in self.rows_of(config)
+        )
 
     def rules_of(self, config: Config) -> list[SelectionRule]:
-        """The rules that selected parameters; one may not have if no update was ever finite."""
+        """The rules to evaluate; one selects no parameters if no update was ever finite."""
         run = layout.run_folder(self.folder, config.run_id)
         return [rule for rule in self.rules if not run.exists() or (run / SELECTED[rule]).exists()]
 
-    def rows_of(self, config: Config) -> set[tuple[str, str, int]]:
-        """Rule, memory and length of every row that the results of a run need."""
-        evaluation = config.evaluation
-        return {
-            (rule, str(memory), length)
+    def rows_of(self, config: Config) -> list[tuple[SelectionRule, Planned]]:
+        """The rows that the results of a run need, each with its rule."""
+        evaluation, slots = config.evaluation, config.model.memory_size
+        return [
+            (rule, row)
             for rule in self.rules_of(config)
-            for memory in memories_of(config, rule)
-            for length in parse_lengths(
-                evaluation.lengths
-                if memory == config.model.memory_size
-                else evaluation.extension_lengths
-            )
-        }
+            for row in make_plan(evaluation, slots, memories=memories_of(config, rule))
+        ]
 
     def lock(self, config: Config) -> Path:
         """Held by the worker of a run."""
@@ -166,22 +165,28 @@ class Plan:
         return [config for config in self.configs if not self.is_done(config)]
 
 
-def _stored_rows(path: Path) -> set[tuple[str, str, int]]:
+def _stored_batches(path: Path, batch_size: int) -> dict[tuple[str, str, int], int]:
+    """Batches of that size by rule, memory and length in a file of results."""
+    key = ["selection", "memory", "length"]
     try:
-        rows = pd.read_parquet(path, columns=["selection", "memory", "length"])
+        rows = pd.read_parquet(path, columns=[*key, "batches", "batch_size"])
     except Exception:  # a corrupt file: of many kinds
-        return set()
-    return set(rows.itertuples(index=False, name=None))
+        return {}
+    batches: dict[Any, int] = (
+        rows[rows["batch_size"] == batch_size].set_index(key)["batches"].to_dict()
+    )
+    return batches
 
 
 def open_study(folder: Path, request: Request, command: Sequence[str] = ()) -> Plan:
-    """Create a study directory, or resume one, which may become larger and its runs longer."""
+    """Create a study directory, or resume one with the same, more or longer runs."""
     configs = tuple(request.configs())
     others = list(folder.glob("[!.]*")) if folder.is_dir() else []
     if set(others) - {layout.study_lock(folder)} and not layout.is_study(folder):
         raise SettingError(f"{folder} is not empty and has no {STUDY}: it is not a study")
     make_folder(folder, "study")
-    with FileLock(layout.study_lock(folder)):  # two sweeps may add to a study at once
+    with locked(layout.study_lock(folder), wait=True):  # two sweeps may add to a study at once
+        remove_unfinished(folder, [STUDY])
         _add_request(folder, request, configs, command)
         _quarantine(folder)
     return Plan(folder, configs, request.rules, request.analyses)
@@ -190,11 +195,11 @@ def open_study(folder: Path, request: Request, command: Sequence[str] = ()) -> P
 def _add_request(
     folder: Path, request: Request, configs: Sequence[Config], command: Sequence[str]
 ) -> None:
-    """Add to study.json what is requested now."""
-    stored = layout.read_request(folder) if layout.is_study(folder) else {}
-    plain = [json.loads(config.to_json()) for config in configs]
-    settings = {part: plain[0][part] for part in ("model", "training", "evaluation")}
-    user_code = _user_code(configs, plain)
+    """Add a request and its runs to study.json."""
+    stored = read_json(folder / STUDY) if layout.is_study(folder) else {}
+    plain = as_dict(configs[0])
+    settings = {part: plain[part] for part in ("model", "training", "evaluation")}
+    user_code = _user_code(configs)
     _refuse_changes(folder, stored, settings, user_code)
     names = {task: get_task(task).name for task in dict.fromkeys(c.task for c in configs)}
     part = {
@@ -211,13 +216,13 @@ def _add_request(
         }
         for config in configs
     }
-    layout.write_request(
-        folder,
+    write_json(
+        folder / STUDY,
         {
             "preset": request.preset,
             "requests": [*(old for old in stored.get("requests", []) if old != part), part],
-            "rules": list(request.rules),
-            "analyses": request.analyses,
+            "rules": [r for r in RULES if r in (*stored.get("rules", ()), *request.rules)],
+            "analyses": stored.get("analyses", False) or request.analyses,
             "memories": [str(memory) for memory in memories_of(configs[0])],
             "settings": settings,
             "runs": {**stored.get("runs", {}), **runs},
@@ -230,11 +235,11 @@ def _add_request(
 
 
 def reopen_study(folder: Path, *, trust_code: bool = False) -> Plan:
-    """All that was ever requested of a study, with its settings.
+    """The plan of everything that was ever requested of a study, with its stored settings.
 
     User-defined tasks, controllers and constraints are imported only with `trust_code`.
     """
-    stored = layout.read_request(folder)
+    stored = read_json(folder / STUDY)
     try:
         if not trust_code:
             _refuse_user_code(folder, stored)
@@ -242,7 +247,7 @@ def reopen_study(folder: Path, *, trust_code: bool = False) -> Plan:
         rules, analyses = tuple(stored["rules"]), bool(stored["analyses"])
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise RunError(f"{folder / STUDY} is corrupt: {type(error).__name__}: {error}") from error
-    with FileLock(layout.study_lock(folder)):
+    with locked(layout.study_lock(folder), wait=True):
         _quarantine(folder)
     return Plan(folder, configs, rules, analyses)
 
@@ -254,8 +259,8 @@ def _refuse_user_code(folder: Path, stored: Mapping[str, Any]) -> None:
     foreign = sorted(names - built_in)
     if foreign or stored.get("user_tasks") or stored.get("user_approaches"):
         raise RunError(
-            f"{folder / STUDY} names user-defined code ({', '.join(foreign)}): it is run only if "
-            "you trust it and say so, with --trust-code"
+            f"{folder / STUDY} names user-defined code ({', '.join(foreign)}); add --trust-code "
+            "to run it"
         )
 
 
@@ -278,28 +283,23 @@ def _stored_config(
     stored: Mapping[str, Any], settings: Mapping[str, Any], task: str, approach: str, seed: int
 ) -> Config:
     task = stored["user_tasks"].get(task, task)
-    plain = stored["user_approaches"].get(approach) or _plain(APPROACHES[approach])
+    plain = stored["user_approaches"].get(approach) or as_dict(APPROACHES[approach])
     return Config.from_dict({"task": task, "approach": plain, "seed": seed, **settings})
 
 
-def _plain(approach: Approach) -> dict[str, Any]:
-    """An approach as a config stores it."""
-    any_run = Config("copy", approach, 0, *get_preset("smoke").parts)
-    return json.loads(any_run.to_json())["approach"]
-
-
-def _user_code(
-    configs: Iterable[Config], plain: Iterable[Mapping[str, Any]]
-) -> dict[str, dict[str, Any]]:
+def _user_code(configs: Sequence[Config]) -> dict[str, dict[str, Any]]:
     """User-defined tasks and approaches, by name, and fingerprints of their files, by path."""
-    configs = list(configs)
-    approaches = {values["approach"]["name"]: values["approach"] for values in plain}
-    names = {name: None for config in configs for name in config.user_code}
-    tasks = {config.task for config in configs} & names.keys()
+    paths = {path: None for config in configs for path in config.user_code}
+    tasks = {config.task for config in configs} & paths.keys()
+    approaches = {config.approach.name: config.approach for config in configs}
     return {
         "user_tasks": {get_task(task).name: task for task in sorted(tasks)},
-        "user_approaches": {n: a for n, a in approaches.items() if n not in APPROACHES},
-        "sources": fingerprints("task", names),
+        "user_approaches": {
+            name: as_dict(approach)
+            for name, approach in approaches.items()
+            if name not in APPROACHES
+        },
+        "sources": fingerprints("task", paths),
     }
 
 
@@ -309,7 +309,7 @@ def _refuse_changes(
     settings: Mapping[str, Mapping[str, Any]],
     user_code: Mapping[str, Mapping[str, Any]],
 ) -> None:
-    """One study, one set of settings: results of different ones must not meet in a table.
+    """Refuse settings that differ from those of the study: its runs must be comparable.
 
     User-defined tasks, approaches and files may be added, but not changed.
     """

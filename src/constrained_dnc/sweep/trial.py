@@ -1,30 +1,27 @@
-"""One run of a study from start to end; what a worker does."""
+"""One run of a study from start to end, as a worker runs it."""
 
 from __future__ import annotations
 
 import ctypes
-import os
-import socket
 import time
 import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import SupportsFloat
 
-from filelock import FileLock
-
 from constrained_dnc.analysis.internals import analyse_run
 from constrained_dnc.config import Config, with_min_iterations
-from constrained_dnc.errors import RunError
+from constrained_dnc.errors import RunError, SettingError, first_line
 from constrained_dnc.evaluation.memories import growing_memory, outputs_of
 from constrained_dnc.evaluation.scoring import evaluate, make_plan, work_of
 from constrained_dnc.evaluation.subject import Subject
-from constrained_dnc.files import make_folder
+from constrained_dnc.files import locked, make_folder
 from constrained_dnc.model.config import GROWING
 from constrained_dnc.plugins import override_sources
 from constrained_dnc.results import concat_results
 from constrained_dnc.study.layout import (
     failure_file,
+    remove_remains,
     run_folder,
     write_analysis,
     write_failure,
@@ -49,7 +46,7 @@ LARGEST_MMAP_THRESHOLD = 32 << 20
 
 
 def keep_freed_memory() -> None:
-    """Let malloc keep what is freed, as it does outside of Dask.
+    """Let malloc keep freed memory, as it does outside of Dask.
 
     Dask tells its workers to give freed memory back to the system at once. The arrays of every
     training iteration would be fresh pages then, at a cost of about 6 % of its time.
@@ -61,12 +58,12 @@ def keep_freed_memory() -> None:
 
 
 def run_trial(plan: Plan, config_text: str, sources: Mapping[str, bytes] | None = None) -> str:
-    """Bring one run of a plan to its end; the state it ends in.
+    """Train, evaluate and analyse one run; returns the state it ends in.
 
-    Everything goes to the study directory, which all workers share. A run that was begun by a
-    worker that died is resumed from its last checkpoint. The traceback of an error is kept there,
-    and the error comes back as a RunError: its class may be one that only the worker knows.
-    User-defined files come along as `sources`.
+    Everything is written to the study directory, which all workers share. A run whose worker died
+    is resumed from its last checkpoint. The traceback of an error is stored there, and the error is
+    raised as a RunError: its class may be one that only the worker can import. `sources` are the
+    texts of user-defined files.
     """
     keep_freed_memory()
     config = Config.from_json(config_text)
@@ -75,7 +72,9 @@ def run_trial(plan: Plan, config_text: str, sources: Mapping[str, bytes] | None 
             state = _run(plan, config)
     except Exception as error:
         write_failure(plan.folder, config.run_id, traceback.format_exc())
-        raise RunError(f"{type(error).__name__}: {error}".splitlines()[0]) from None
+        is_ours = isinstance(error, SettingError | RunError)
+        kind = "" if is_ours else f"{type(error).__name__}: "
+        raise RunError(kind + first_line(error)) from None
     failure_file(plan.folder, config.run_id).unlink(missing_ok=True)
     return state
 
@@ -85,8 +84,8 @@ def _run(plan: Plan, config: Config) -> str:
     # A worker that the scheduler took for dead may still be at work: wait for its lock.
     lock = plan.lock(config)
     make_folder(lock.parent)
-    with FileLock(lock):
-        lock.write_text(f"process {os.getpid()} on {socket.gethostname()}\n")
+    with locked(lock, wait=True):
+        remove_remains(plan.folder, config.run_id)
         if not plan.is_done(config):
             use_compilation_cache()
             run = _trained(config, folder)
@@ -95,7 +94,7 @@ def _run(plan: Plan, config: Config) -> str:
 
 
 def _trained(config: Config, folder: Path) -> Run:
-    """The run, trained to its end; one that has ended needs no checkpoint to be evaluated."""
+    """Train a run to its end; one that has ended needs no checkpoint to be evaluated."""
     if (folder / CONFIG).exists():
         stored = open_run(folder)
         before = stored.config.training.iterations
@@ -109,10 +108,7 @@ def _trained(config: Config, folder: Path) -> Run:
 
 
 def _complete(plan: Plan, config: Config, run: Run) -> None:
-    """Evaluate with the memories that a study compares, and analyse.
-
-    The results are written last: with them the run is done.
-    """
+    """Evaluate and analyse; the results are written last, because they make the run done."""
     tables = [
         evaluate(
             run,
@@ -131,26 +127,28 @@ def _complete(plan: Plan, config: Config, run: Run) -> None:
 
 
 def estimate_seconds(config: Config) -> tuple[float, float]:
-    """The time of a run on one core: of its training, and of its evaluation at most.
+    """How long training takes on one core, and evaluation at most.
 
     One update, one measurement and one batch with each memory are timed.
     """
     training, task = config.training, get_task(config.task)
     model = initial_model(config)
     backend = backend_for(config, model, threads=1)
-    seen = task.sample(0, training.batch_size, (training.min_length + training.max_length) // 2)
-    unseen = task.sample(0, training.batch_size, training.unseen_length)
-    update = _seconds(lambda: backend.value_and_grad(model, seen)[0])
+    mean_length = (training.min_length + training.max_length) // 2
+    trained, unseen = (
+        task.sample(0, training.batch_size, n) for n in (mean_length, training.unseen_length)
+    )
+    update = _seconds(lambda: backend.value_and_grad(model, trained)[0])
     measure = _seconds(lambda: backend.measure(model, unseen)[0])
     subject = Subject(model, task, config.evaluation, training.max_length)
     batch = subject.batch(training.unseen_length, 0)
-    evaluation = 0.0
+    evaluation, slots = 0.0, config.model.memory_size
     for memory in memories_of(config):
-        slots = config.model.memory_size
         running = growing_memory(slots, slots / 2) if memory == GROWING else memory
         once = _seconds(lambda: outputs_of(backend, model, running, batch.inputs).sum())  # noqa: B023
-        (timed,) = make_plan(subject, [batch.length], [memory], 1)
-        work = sum(work_of(subject, row) for row in make_plan(subject, memories=[memory]))
+        (timed,) = make_plan(subject.settings, slots, [batch.length], [memory], 1)
+        rows = make_plan(subject.settings, slots, memories=[memory])
+        work = sum(work_of(subject, row) for row in rows)
         evaluation += once * work / work_of(subject, timed)
     return (update + measure / training.measure_every) * training.iterations, evaluation
 
