@@ -66,7 +66,10 @@ def test_help_shows_the_values_of_the_preset(capsys):
         ("train sort --approach none.py:gentle", "none.py"),
         ("train sort --approach.constraints noise compresion", "(did you mean compression?)"),
         ("train sort --approach.constraints noise,sgima=1", "noise has no setting 'sgima' (did yo"),
-        ("study --rules score sen", "--rules must be one of score, seen, unseen (did you mean seen"),
+        (
+            "study --rules score sen",
+            "--rules must be one of score, seen, unseen (did you mean seen",
+        ),
         ("study --rules", "--rules needs at least one name"),
         ("train", "TASK is missing"),
         ("evaluate", "RUN is missing"),

@@ -124,7 +124,9 @@ def test_report_rebuilds_the_page_and_prints_the_table(tmp_path, capsys):
     assert main(["report", str(study)]) == 0
     output = capsys.readouterr().out
     assert re.search(r"sort +\d+ / \d+ \(\d+\)", output)
-    assert "Not the paper's budget: 20 000 of the paper's 300 000 iterations" in " ".join(output.split())
+    assert "Not the paper's budget: 20 000 of the paper's 300 000 iterations" in " ".join(
+        output.split()
+    )
     assert output.endswith(f"report: {study / 'report' / 'index.html'}\n")
 
 

@@ -193,7 +193,7 @@ def _part(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Part] | None:
 
 
 def value_of(arguments: list[str], name: str, default: str) -> str:
-    """The value of an option that decides about the defaults of others; the last one counts."""
+    """The value of an option that determines the defaults of others; the last one counts."""
     values = [value for option, value in itertools.pairwise([*arguments, ""]) if option == name]
     return values[-1] if values else default
 
