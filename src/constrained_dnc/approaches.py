@@ -121,7 +121,7 @@ class Approach:
     constraints: tuple[Part, ...] = ()
     """On the cell state, in order: compression, regularisation, noise, rounding, file.py:Class."""
     lookup: str = "every-slot"
-    """Slots that content look-up sees: every-slot, as in the paper, or used-slots, by their usage."""
+    """Slots that content look-up sees: every-slot, as in the paper, or used-slots, by usage."""
 
     def __post_init__(self) -> None:
         require_name("approach.name", self.name)

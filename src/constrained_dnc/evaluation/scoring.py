@@ -74,8 +74,9 @@ def evaluate(
     whose score is next to the floor: their rows have no batches and no score.
 
     The rows of a run are merged into RUN/evaluation.parquet. Those of a pretrained model, or of a
-    model that is no run's, are stored only in a file named by `store`; False stores none. With `reuse`, rows that are
-    stored already are not measured again. `progress` gets the work done, all work and the row.
+    model that is no run's, are stored only in a file named by `store`; False stores none. With
+    `reuse`, rows that are stored already are not measured again. `progress` gets the work done,
+    all work and the row.
     """
     subject = subject_of(model, task, selection, settings)
     plan = make_plan(subject, lengths, memories, batches)
