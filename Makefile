@@ -18,8 +18,8 @@ $(READY): requirements.lock pyproject.toml $(KERNEL)
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
-# Seconds with pretrained models, then a whole study in a quarter of an hour on two cores;
-# interrupted, it is resumed by the same command.
+# Seconds with pretrained models, then a study in a quarter of an hour on two cores;
+# if interrupted, the same command resumes it.
 demo: setup
 	$(BIN)/cdnc demo
 	$(BIN)/cdnc study --preset quick

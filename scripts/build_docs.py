@@ -2,7 +2,7 @@
 
     python scripts/build_docs.py [FOLDER]   # by default build/docs
 
-The pages are taken as they are, so that they read the same on GitHub; README.md is the first one.
+The pages are taken unchanged, as they read on GitHub; README.md is the first one.
 A page without a place in `SECTIONS`, a link that leads nowhere and any other warning is an error.
 """
 

@@ -31,7 +31,7 @@ def start(study: Path, *options: str) -> subprocess.Popen:
 def finish(process: subprocess.Popen) -> tuple[int, str, str]:
     """Exit code, results and what was reported on the way: no complaint of a library among it."""
     output, errors = process.communicate(timeout=PATIENCE)
-    ours = re.sub(r"SettingError: .*OSError: no data", "", errors)
+    ours = re.sub(r"(SettingError: .*)?OSError: no data", "", errors)
     assert not re.search("Traceback|Error:|Warning|distributed", ours)
     return process.returncode, output, errors
 

@@ -1,4 +1,4 @@
-"""The documentation site is whole, works offline and has every page and name."""
+"""The documentation site is complete, works offline and has every page and name."""
 
 import os
 import re
@@ -25,12 +25,12 @@ class Addresses(HTMLParser):
         self.feed(path.read_text(encoding="utf-8"))
 
     def handle_starttag(self, tag, attrs):
-        found = dict(attrs)
-        self.places.add(found.get("id") or "")
-        if tag == "a" and "href" in found:
-            self.links.append(found["href"])
+        attributes = dict(attrs)
+        self.places.add(attributes.get("id") or "")
+        if tag == "a" and "href" in attributes:
+            self.links.append(attributes["href"])
         elif tag in ("img", "script", "link", "iframe"):
-            self.loads += [found[name] for name in ("src", "href") if found.get(name)]
+            self.loads += [attributes[name] for name in ("src", "href") if attributes.get(name)]
 
 
 @pytest.fixture(scope="module")

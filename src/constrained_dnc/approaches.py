@@ -119,11 +119,9 @@ class Approach:
     controller: str = "lstm"
     """lstm, peephole, feed-forward, or package.module:Class or file.py:Class."""
     constraints: tuple[Part, ...] = ()
-    """Constraints on the cell state, in order: compression, regularisation, noise, rounding,
-    or package.module:Class or file.py:Class, each with settings: regularisation,task_weight=0.9."""
+    """On the cell state, in order: compression, regularisation, noise, rounding, file.py:Class."""
     lookup: str = "every-slot"
-    """every-slot: look-up by content sees every slot, as in the paper; used-slots: a slot counts as
-    far as it is used, so that the number of slots does not matter while one is free."""
+    """Slots that content look-up sees: every-slot, as in the paper, or used-slots, by usage."""
 
     def __post_init__(self) -> None:
         require_name("approach.name", self.name)

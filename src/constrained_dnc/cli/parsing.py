@@ -33,8 +33,11 @@ REWORDED = {  # what the parser says, and what a person would
 }
 
 
-class ValueRefused(Exception):
-    """A value and what is accepted; not a ValueError, whose text the parser drops within a list."""
+class RefusedValueError(Exception):
+    """A value and what is accepted.
+
+    Not a subclass of ValueError, whose text the parser drops within a list.
+    """
 
 
 def option(help: str | None = None, metavar: str | None = None) -> Any:
@@ -91,7 +94,7 @@ def parse(kind: type[Command], arguments: list[str], program: str) -> Command:
             return tyro.cli(
                 kind, args=arguments, prog=program, registry=VALUES, config=MARKERS, **options
             )
-    except ValueRefused as refusal:
+    except RefusedValueError as refusal:
         value, accepted = refusal.args
         raise _setting_error(refusal) or SettingError(
             _option_of(value, arguments), value, accepted
@@ -160,7 +163,7 @@ def _number_or_choice(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] 
             return None
         with contextlib.suppress(TypeError, ValueError):
             return kind(text)
-        raise ValueRefused(text, one_of(names, text) if names else NUMBERS[kind])
+        raise RefusedValueError(text, one_of(names, text) if names else NUMBERS[kind])
 
     return PrimitiveConstructorSpec(
         nargs=1,
@@ -181,7 +184,7 @@ def _part(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Part] | None:
         try:
             return parse_part(*texts)
         except SettingError as error:
-            raise ValueRefused(*texts, "a part") from error
+            raise RefusedValueError(*texts, "a part") from error
 
     return PrimitiveConstructorSpec(
         nargs=1,
@@ -193,7 +196,7 @@ def _part(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Part] | None:
 
 
 def value_of(arguments: list[str], name: str, default: str) -> str:
-    """The value of an option that decides about the defaults of others; the last one counts."""
+    """The value of an option that determines the defaults of others; the last one counts."""
     values = [value for option, value in itertools.pairwise([*arguments, ""]) if option == name]
     return values[-1] if values else default
 

@@ -1,4 +1,4 @@
-"""Commands about one trained model: evaluate, frontier, predict, replay."""
+"""Commands for one trained model: evaluate, frontier, predict, replay."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ class Predict:
         memory = None if self.memory is None else read_memory_size(self.memory)
         texts = [text for text in self.texts or _input_lines() if text.strip()]
         if not texts:
-            raise SettingError("no problem given: add text, such as '3 1 4 1 0', or pipe lines in")
+            raise SettingError("no problem: add one as text, such as '3 1 4 1 0', or pipe lines in")
         from constrained_dnc.evaluation.prediction import predict  # noqa: PLC0415 - slow to import
 
         run = open_model(self.run_name, self.trust_code)

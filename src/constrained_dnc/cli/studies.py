@@ -1,4 +1,4 @@
-"""Commands about studies: study, report, results."""
+"""Commands for studies: study, report, results."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Study:
         )
 
     def run(self) -> int:
-        """Bring every run to its end, then write the report; 1 if a run was given up."""
+        """Bring every run to its end, then write the report; 1 if a run failed."""
         for name in ("tasks", "approaches", "rules"):
             if f"--{name}" in self.arguments and not getattr(self, name):
                 raise SettingError(f"--{name} needs at least one name")

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import tyro
 
 from constrained_dnc.approaches import APPROACHES, Approach
-from constrained_dnc.choices import PAPER_RULE
 from constrained_dnc.cli.parsing import Backend, Flag, Threads, TrustCode, is_run, option, value_of
 from constrained_dnc.cli.progress import ProgressBar
 from constrained_dnc.config import (
@@ -55,7 +54,7 @@ class Train:
     threads: Threads = None
     trust_code: TrustCode = False
     approach: Annotated[Approach, tyro.conf.AvoidSubcommands] = APPROACHES["compr+reg"]
-    """Another combination of parts; it needs a name of its own."""
+    """A user-defined combination of parts; it needs a new name."""
     model: ModelConfig = field(default_factory=ModelConfig)
     """Sizes and constants of the DNC."""
     training: TrainingConfig = field(default_factory=TrainingConfig)
@@ -84,7 +83,8 @@ class Train:
     def run(self) -> int:
         """Train with progress, then print how the run ended."""
         if not self.task:
-            raise SettingError("TASK is missing; see cdnc train --help")
+            where = f"{self.run_dir} holds no run to resume, and " if self.run_dir else ""
+            raise SettingError(f"{where}TASK is missing; see cdnc train --help")
         config = Config(
             self.task, self.approach, self.seed, self.model, self.training, self.evaluation
         )
@@ -109,10 +109,11 @@ class Train:
                 if not is_run(folder) or open_run(folder).status.state not in ENDED:
                     return 130
                 status = open_run(folder).status
+        best = ((rule, at) for rule, at in status.best_iteration.items() if at is not None)
+        selected = ", ".join(f"{at} by {rule}" for rule, at in best) or "none"
         print(
             f"{status.state} after iteration {status.iteration}: {status.reason}; "
-            f"selected iteration {status.best_iteration[PAPER_RULE]}, "
-            f"skipped updates {status.skipped_updates}"
+            f"selected iterations: {selected}; skipped updates: {status.skipped_updates}"
         )
         return DIVERGED if status.state == "diverged" else 0
 

@@ -53,7 +53,7 @@ class SweepWatcher:
             speed_estimate_period=SPEED_PERIOD,
         )
         self.progress.add_task(self._title(), total=sum(map(_work, to_do)))
-        self.whole = self.progress.tasks[0]
+        self.total = self.progress.tasks[0]
 
     def __enter__(self) -> SweepWatcher:
         self.progress.start()
@@ -66,7 +66,7 @@ class SweepWatcher:
         """A run is finished or has diverged."""
         self._remove(config)
         of_all = f"{self.ended_runs}/{len(self.to_do)}"
-        self._print(f"{of_all} {name_of(config)}: {state}, time left {time_left(self.whole)}")
+        self._print(f"{of_all} {name_of(config)}: {state}, time left {time_left(self.total)}")
 
     def failed(self, config: Config, reason: str) -> None:
         """A run has failed, also when it was tried again."""
@@ -76,7 +76,7 @@ class SweepWatcher:
     def look(self, running: list[Config]) -> None:
         """Read how far the runs are, and show it now and then."""
         for config in running:
-            with suppress(RunError):  # not there yet, or damaged: the run itself will say so
+            with suppress(RunError):  # absent or corrupt: the run itself will say so
                 folder = run_folder(self.plan.folder, config.run_id)
                 self.iterations[config.run_id] = read_status(folder).iteration
         self._update()
@@ -86,7 +86,7 @@ class SweepWatcher:
         elif self.clock() - self.shown > SECONDS_BETWEEN_LINES:
             self.shown = self.clock()
             under_way = ", ".join(f"{name_of(c)} {self._position(c)}" for c in started)
-            left = f"time left {time_left(self.whole)}"
+            left = f"time left {time_left(self.total)}"
             self._print(f"{left}; under way: {under_way or 'nothing yet'}")
 
     def _draw(self, configs: list[Config]) -> None:
@@ -110,7 +110,7 @@ class SweepWatcher:
 
     def _update(self) -> None:
         done = sum(self.iterations.values())
-        self.progress.update(self.whole.id, completed=done, description=self._title())
+        self.progress.update(self.total.id, completed=done, description=self._title())
 
     def _title(self) -> str:
         return f"{self.ended_runs}/{len(self.to_do)} runs"
