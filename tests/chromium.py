@@ -86,5 +86,5 @@ class Browser:
             for message in messages
             if message["method"] == "Network.requestWillBeSent"
         ]
-        own = ("data:", "blob:", "chrome:", "about:")
+        own = ("data:", "blob:", "chrome", "about:")
         return [url for url in urls if not url.startswith(own)]

@@ -32,7 +32,7 @@ from tiny_runs import tiny_config
         ("--workers 0", "workers must be an integer of at least 1, not 0"),
         ("--approaches --trials 1", "--approaches needs at least one name"),
         ("--scheduler tcp://127.0.0.1:1", "scheduler must be the address of a running"),
-        ("--study other", "model.hidden_size differs from that of the study"),
+        ("--study other", "model.memory_size differs from that of the study"),
         ("--study strange", "strange is not empty and has no study.json"),
     ],
 )

@@ -7,8 +7,8 @@ from constrained_dnc import published, zoo
 from constrained_dnc.evaluation.scoring import EVALUATION_FILE
 from constrained_dnc.explorer import open_model, views
 from constrained_dnc.explorer.scores import Curve, describe_curves, describe_paper
-from constrained_dnc.files import read_tensors, write_tensors
-from constrained_dnc.results import read_results_file, write_results_file
+from constrained_dnc.files import read_tensors, write_table, write_tensors
+from constrained_dnc.results import read_results_file
 from constrained_dnc.training.disk import SELECTED, STATUS
 
 
@@ -91,7 +91,7 @@ def test_scores_of_another_run_are_not_shown(runs, tmp_path):
     folder = tmp_path / "run"
     shutil.copytree(runs["compr+reg"], folder)
     path = folder / EVALUATION_FILE
-    write_results_file(path, read_results_file(path).assign(run_id="another"))
+    write_table(path, read_results_file(path).assign(run_id="another"))
     assert open_model(str(folder)).curves == ()
 
 
@@ -101,4 +101,4 @@ def test_corrupt_scores_are_named(runs, tmp_path, caplog):
     path = folder / EVALUATION_FILE
     path.write_bytes(path.read_bytes()[:100])
     assert open_model(str(folder)).curves == ()
-    assert f"its scores are not shown: {path} is corrupt" in caplog.text
+    assert f"its scores are not shown: {path} cannot be read" in caplog.text

@@ -124,9 +124,9 @@ def sentence_in(box: str) -> str:
     """What the parser's box on the terminal says below its title, on one line.
 
     >>> sentence_in("╭─ Error ─╮\\n│ Error parsing --seed: too large │\\n│ ──── │\\n│ See │\\n╰──╯")
-    '--seed too large'
+    '--seed: too large'
     >>> sentence_in(" Error \\n -----\\n Error parsing --seed: too large \\n ---- \\n See")
-    '--seed too large'
+    '--seed: too large'
     """
     lines = [line.strip("│ ") for line in box.splitlines()[1:]]
     below_title = itertools.dropwhile(_is_rule, lines)

@@ -44,7 +44,7 @@ def _named_by(word: str) -> Sequence[Approach]:
             hint = f"{did_you_mean(name, names)}; available: {', '.join(sorted(names))}"
             raise SettingError(f"{place} defines no approach {name}{hint}")
     if not approaches:
-        accepted = f"all, {one_of(APPROACHES, word)}, or {USER_DEFINED}"
+        accepted = f"{one_of(APPROACHES, word)}, all, or {USER_DEFINED}"
         raise SettingError("approach", word, accepted)
     return approaches
 

@@ -73,10 +73,11 @@ def run_trial(plan: Plan, config_text: str, sources: Mapping[str, bytes] | None 
     except Exception as error:
         write_failure(plan.folder, config.run_id, traceback.format_exc())
         is_ours = isinstance(error, SettingError | RunError)
-        kind = "" if is_ours else f"{type(error).__name__}: "
-        raise RunError(kind + first_line(error)) from None
-    failure_file(plan.folder, config.run_id).unlink(missing_ok=True)
-    return state
+        reason = first_line(error) if is_ours else f"{type(error).__name__}: {first_line(error)}"
+    else:
+        failure_file(plan.folder, config.run_id).unlink(missing_ok=True)
+        return state
+    raise RunError(reason)  # out here it has no context, which Dask would send along
 
 
 def _run(plan: Plan, config: Config) -> str:
