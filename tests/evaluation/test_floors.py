@@ -6,7 +6,7 @@ from math import comb
 import numpy as np
 import pytest
 
-from constrained_dnc.evaluation.floors import STORED, compute_floor, floor
+from constrained_dnc.evaluation.floors import SAMPLES, STORED, compute_floor, floor
 from constrained_dnc.tasks.copy import Copy
 from constrained_dnc.tasks.registry import get_task, task_names
 
@@ -30,7 +30,8 @@ def test_sort_is_mostly_known_before_it_is_read():
     for length, share in {15: 0.65, 30: 0.74, 50: 0.80, 200: 0.90, 1000: 0.955}.items():
         assert floor("sort", length) == pytest.approx(share, abs=0.006)
         if length <= 50:
-            assert floor("sort", length) == pytest.approx(sort_floor(length), abs=0.008)
+            three_errors = 3 * 0.16 / SAMPLES**0.5  # the score of one sample deviates by up to 0.16
+            assert floor("sort", length) == pytest.approx(sort_floor(length), abs=three_errors)
 
 
 @pytest.mark.parametrize(
