@@ -136,6 +136,12 @@ def allocation_weights(
     return jnp.zeros_like(used).at[order].set(weights, unique_indices=True)
 
 
+def one_hot(weights: Float[Array, "slots"]) -> Float[Array, "slots"]:
+    """All of the weight on the slot that has the most; the first of equals."""
+    largest = jnp.arange(weights.shape[0]) == jnp.argmax(weights)
+    return jnp.where(largest, jnp.sum(weights), 0)
+
+
 def _is_before(used: Float[Array, "slots"]) -> Bool[Array, "slots slots"]:
     """Entry (i, j): slot j comes before slot i in ascending order of usage."""
     index = jnp.arange(used.shape[0])

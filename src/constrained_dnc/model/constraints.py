@@ -132,6 +132,20 @@ class Rounding(AbstractConstraint):
         return jax.lax.stop_gradient(rounded) + (cell - jax.lax.stop_gradient(cell))
 
 
+class Snapping(AbstractConstraint):
+    """The carried state is the nearest of a few states; for inference, not an approach's part."""
+
+    states: Float[Array, "count cell"]
+
+    @property
+    def uses_key(self) -> bool:
+        return False
+
+    def carry(self, cell: Float[Array, "cell"], key: Array | None) -> Float[Array, "cell"]:
+        distances = jnp.sum((self.states - cell) ** 2, axis=-1)
+        return self.states[jnp.argmin(distances)]
+
+
 CONSTRAINTS: dict[str, type[AbstractConstraint]] = {
     "compression": Compression,
     "regularisation": Regularisation,

@@ -19,6 +19,7 @@ from constrained_dnc.model.addressing import (
     content_weights,
     content_weights_of_used_slots,
     link_after_write,
+    one_hot,
     precedence_after_write,
     usage_after_step,
     usage_after_write,
@@ -31,6 +32,8 @@ LOOKUPS: dict[str, Callable[..., Float[Array, "heads slots"]]] = {
     "used-slots": content_weights_of_used_slots,
 }
 """How keys are compared with the memory, by the names that approaches use."""
+WRITES = ("soft", "one-hot", "one-hot-allocation")
+"""How sharp writes are: as computed; all weight on the largest; the allocation's on its largest."""
 
 
 class AbstractMemory(eqx.Module):
@@ -113,6 +116,7 @@ class DNCMemory(AbstractMemory):
     lookup: Callable[..., Float[Array, "heads slots"]] = eqx.field(
         static=True, default=content_weights
     )
+    writes: str = eqx.field(static=True, default="soft")  # one of WRITES; one-hot has no gradient
 
     def __check_init__(self) -> None:
         if not isinstance(self.size, Growing):
@@ -156,7 +160,12 @@ class DNCMemory(AbstractMemory):
 
         keys, strengths = xi.write_key[None, :], xi.write_strength[None]
         (content,) = self.lookup(state.memory, keys, strengths, usage, exists)
-        write_weights = _write_weights(allocation_weights(usage, exists), content, xi)
+        allocation = allocation_weights(usage, exists)
+        if self.writes == "one-hot-allocation":
+            allocation = one_hot(allocation)
+        write_weights = _write_weights(allocation, content, xi)
+        if self.writes == "one-hot":
+            write_weights = one_hot(write_weights)
         memory = _write(state.memory, write_weights, xi)
 
         link = link_after_write(state.link, state.precedence, write_weights)

@@ -152,6 +152,8 @@ def unsupported_reason(dnc: DNC) -> str | None:
         return f"{type(controller).__name__} is a user-defined controller"
     if type(memory) is not DNCMemory or memory.lookup not in LOOKUPS.values():
         return f"{type(memory).__name__} is a user-defined memory"
+    if memory.writes != "soft":
+        return "fused has no one-hot writes"
     for constraint in dnc.constraints:
         if not _is_supported(constraint):
             name = type(constraint).__name__
