@@ -42,7 +42,7 @@ from constrained_dnc.model.backend import (
 )
 from constrained_dnc.model.build import build_dnc
 from constrained_dnc.model.config import ModelConfig
-from constrained_dnc.model.memory import interface_parts
+from constrained_dnc.model.dnc_memory import interface_parts
 from constrained_dnc.tasks.registry import get_task
 
 TURN = 5

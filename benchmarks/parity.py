@@ -26,8 +26,8 @@ import numpy.typing as npt
 from constrained_dnc.model.config import ModelConfig
 from constrained_dnc.model.controllers import Lstm
 from constrained_dnc.model.dnc import DNC
+from constrained_dnc.model.dnc_memory import DNCMemory, interface_parts
 from constrained_dnc.model.fused import FusedUnroll
-from constrained_dnc.model.memory import DNCMemory, interface_parts
 from constrained_dnc.shapes import Array
 
 ACCEPTED = {

@@ -20,7 +20,7 @@ def test_the_nine_of_the_paper():
     parts = {
         name: (a.controller, *(Part(kind) in a.constraints for kind in KINDS))
         for name, a in APPROACHES.items()
-        if a.lookup == "every-slot"
+        if a.memory == Part("dnc")
     }
     assert tuple(parts) == published.APPROACHES + published.SUPPLEMENT_C
     assert parts == {
@@ -40,7 +40,9 @@ def test_the_nine_of_the_paper():
 @pytest.mark.parametrize("name", ["compr+reg", "stateful-baseline"])
 def test_look_up_over_used_slots_is_a_part_like_the_others(name):
     used = get_approach(f"{name}+used")
-    assert used == replace(get_approach(name), name=used.name, lookup="used-slots")
+    assert used == replace(
+        get_approach(name), name=used.name, memory=parse_part("dnc,lookup=used-slots")
+    )
     assert used.summary() == get_approach(name).summary() + ", look-up over used slots"
 
 
@@ -56,8 +58,16 @@ def test_look_up_over_used_slots_is_a_part_like_the_others(name):
         (lambda: Approach("x", "feed-forward", (Part("noise"),)), "has no state to constrain"),
         (lambda: Approach("x", "lstm", (Part("noise"),) * 2), "has noise more than once"),
         (
-            lambda: Approach("x", lookup="used slots"),
-            "approach.lookup must be one of every-slot, used-slots",
+            lambda: parse_part("dnc,lookup=used"),
+            "dnc.lookup must be one of every-slot, used-slots",
+        ),
+        (
+            lambda: Approach("x", memory=Part("nmt")),
+            r"approach.memory must be one of dnc, none, ntm \(did you mean ntm",
+        ),
+        (
+            lambda: Approach("x", constraints=(parse_part("compresion"),)),
+            "approach.constraints must be .*did you mean compression",
         ),
         (
             lambda: parse_part("regularisation,task_weight=1.5"),
@@ -72,7 +82,6 @@ def test_look_up_over_used_slots_is_a_part_like_the_others(name):
             r"no setting 'sigm' \(did you mean sigma\?\); av",
         ),
         (lambda: parse_part("noise,1"), "must be KIND or KIND,NAME=VALUE"),
-        (lambda: parse_part("compresion"), "did you mean compression"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_sentence(make, sentence):
@@ -88,8 +97,9 @@ def test_a_part_is_the_same_as_text_and_in_a_file(text):
     assert str(part) == text
     config = make_config("copy", Approach("mine", "lstm", (part,)))
     assert Config.from_json(config.to_json()) == config
-    stored = json.loads(config.to_json())["approach"]["constraints"]
-    assert stored == [{"kind": part.kind, "settings": dict(part.settings)}]
+    stored = json.loads(config.to_json())["approach"]
+    assert stored["constraints"] == [{"kind": part.kind, "settings": dict(part.settings)}]
+    assert stored["memory"] == {"kind": "dnc", "settings": {"lookup": "every-slot"}}
 
 
 def test_defaults_need_not_be_given():

@@ -64,7 +64,10 @@ def test_run_id_depends_on_all_that_changes_parameters():
     others = [
         make_config("copy", "compr"),
         make_config("sort", "reg"),
-        replace(config, approach=replace(config.approach, name="mine", lookup="used-slots")),
+        *(
+            replace(config, approach=replace(config.approach, name="mine", memory=parse_part(text)))
+            for text in ("dnc,lookup=used-slots", "ntm", "a.b:Stack", "a.b:Stack,depth=2")
+        ),
         replace(config, seed=1),
         replace(config, model=replace(config.model, hidden_size=64)),
         replace(config, training=TrainingConfig(window=499)),

@@ -18,9 +18,12 @@ if TYPE_CHECKING:
     from constrained_dnc.model.constraints import AbstractConstraint
     from constrained_dnc.model.controllers import AbstractController, ControllerStep
     from constrained_dnc.model.dnc import DNC, DNCState
+    from constrained_dnc.model.dnc_memory import DNCMemory
     from constrained_dnc.model.growing import Growing
     from constrained_dnc.model.losses import total_loss
-    from constrained_dnc.model.memory import AbstractMemory, DNCMemory
+    from constrained_dnc.model.memory import AbstractMemory
+    from constrained_dnc.model.no_memory import NoMemory
+    from constrained_dnc.model.ntm_memory import NTMMemory
     from constrained_dnc.tasks.contract import check_task
     from constrained_dnc.tasks.numeral import AbstractNumeralTask
     from constrained_dnc.tasks.problems import AbstractProblemTask
@@ -51,6 +54,8 @@ __all__ = [
     "EvaluationConfig",
     "Growing",
     "ModelConfig",
+    "NTMMemory",
+    "NoMemory",
     "Observer",
     "Part",
     "Run",
@@ -92,7 +97,10 @@ HOMES = {
     "model.dnc": "DNC DNCState",
     "model.growing": "Growing",
     "model.losses": "total_loss",
-    "model.memory": "AbstractMemory DNCMemory",
+    "model.dnc_memory": "DNCMemory",
+    "model.memory": "AbstractMemory",
+    "model.no_memory": "NoMemory",
+    "model.ntm_memory": "NTMMemory",
     "tasks.contract": "check_task",
     "tasks.numeral": "AbstractNumeralTask",
     "tasks.problems": "AbstractProblemTask",

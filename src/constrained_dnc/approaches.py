@@ -1,4 +1,4 @@
-"""Approaches: which controller, which constraints on its state, which look-up. Some have names."""
+"""Approaches: which controller, which constraints on its state, which memory. Some have names."""
 
 from __future__ import annotations
 
@@ -27,7 +27,16 @@ Value: TypeAlias = bool | int | float | str
 
 _fraction = partial(require_number, minimum=0.0, maximum=1.0)
 _number = partial(require_number, minimum=0.0, maximum=LARGEST)
-_DEFAULTS: dict[str, dict[str, tuple[Value, Callable[[str, object], None]]]] = {
+
+
+def _lookup(setting: str, value: object) -> None:
+    if value not in LOOKUPS:
+        raise SettingError(setting, value, one_of(LOOKUPS, value))
+
+
+Settings: TypeAlias = dict[str, tuple[Value, Callable[[str, object], None]]]
+"""The settings of a built-in part: the default of each, and its check."""
+_CONSTRAINTS: dict[str, Settings] = {
     "compression": {},
     "regularisation": {
         "task_weight": (0.9, _fraction),
@@ -36,20 +45,25 @@ _DEFAULTS: dict[str, dict[str, tuple[Value, Callable[[str, object], None]]]] = {
     "noise": {"sigma": (0.1, _number)},
     "rounding": {"levels": (3, partial(require_integer, minimum=2))},
 }
-"""The settings of the built-in constraints: the default of each, and its check."""
-CONSTRAINTS = tuple(_DEFAULTS)
+_MEMORIES: dict[str, Settings] = {
+    "dnc": {"lookup": ("every-slot", _lookup)},
+    "ntm": {},
+    "none": {},
+}
+_DEFAULTS = _CONSTRAINTS | _MEMORIES
+CONSTRAINTS, MEMORIES = tuple(_CONSTRAINTS), tuple(_MEMORIES)
 
 
 @dataclass(frozen=True)
 class Part:
-    """A part of an approach by its kind, with settings.
+    """A constraint or a memory by its kind, with settings.
 
     >>> parse_part("regularisation,task_weight=0.99")
     Part(kind='regularisation', settings=(('task_weight', 0.99), ('num_pairs', 5)))
     """
 
     kind: str
-    """compression, regularisation, noise, rounding, or package.module:Class or file.py:Class."""
+    """The name of a built-in part, or package.module:Class or file.py:Class."""
     settings: tuple[tuple[str, Value], ...] = ()
     """Names and values; a built-in part has a default for each."""
 
@@ -60,9 +74,6 @@ class Part:
             check_settings(self.kind, settings)
             filled = {name: settings.get(name, default) for name, (default, _) in known.items()}
             settings = {name: type(known[name][0])(value) for name, value in filled.items()}
-        elif not is_import_path(self.kind):
-            accepted = f"{one_of(CONSTRAINTS, self.kind)}, or {ACCEPTED_PATHS}"
-            raise SettingError("approach.constraints", self.kind, accepted)
         else:
             settings = dict(sorted(settings.items()))
         object.__setattr__(self, "settings", tuple(settings.items()))
@@ -79,8 +90,7 @@ def parse_part(text: str) -> Part:
     for pair in pairs:
         name, sign, value = pair.partition("=")
         if not sign or not name.isidentifier():
-            accepted = "KIND or KIND,NAME=VALUE,NAME=VALUE"
-            raise SettingError("approach.constraints", text, accepted)
+            raise SettingError("a part", text, "KIND or KIND,NAME=VALUE,NAME=VALUE")
         settings.append((name, _parse_value(value)))
     return Part(kind, tuple(settings))
 
@@ -95,7 +105,7 @@ def _parse_value(text: str) -> Value:
 
 
 def check_settings(kind: str, settings: Mapping[str, object]) -> None:
-    """Refuse unknown settings of a built-in constraint and values out of range."""
+    """Refuse unknown settings of a built-in part and values out of range."""
     known = _DEFAULTS[kind]
     for name, value in settings.items():
         if name not in known:
@@ -120,44 +130,59 @@ class Approach:
     """lstm, peephole, feed-forward, or package.module:Class or file.py:Class."""
     constraints: tuple[Part, ...] = ()
     """On the cell state, in order: compression, regularisation, noise, rounding, file.py:Class."""
-    lookup: str = "every-slot"
-    """Slots that content look-up sees: every-slot, as in the paper, or used-slots, by usage."""
+    memory: Part = Part("dnc")
+    """dnc (its lookup every-slot or, by usage, used-slots), ntm, none, or file.py:Class."""
 
     def __post_init__(self) -> None:
         require_name("approach.name", self.name)
+        for part in (*self.constraints, self.memory):
+            if not isinstance(part, Part):
+                raise SettingError("a part of an approach", part, "a Part, such as Part('noise')")
         kinds = [part.kind for part in self.constraints]
         for kind in kinds:
             if kinds.count(kind) > 1:
                 raise SettingError(f"approach.constraints has {kind} more than once")
-        if self.lookup not in LOOKUPS:
-            raise SettingError("approach.lookup", self.lookup, one_of(LOOKUPS))
-        is_text = isinstance(self.controller, str)
-        if not is_text or not (self.controller in CONTROLLERS or is_import_path(self.controller)):
-            accepted = f"{one_of(CONTROLLERS)}, or {ACCEPTED_PATHS}"
-            raise SettingError("approach.controller", self.controller, accepted)
+            _require_kind("approach.constraints", kind, CONSTRAINTS)
+        _require_kind("approach.memory", self.memory.kind, MEMORIES)
+        _require_kind("approach.controller", self.controller, CONTROLLERS)
         if self.constraints and self.controller == "feed-forward":
             raise SettingError("the feed-forward controller has no state to constrain")
+
+    @property
+    def can_grow(self) -> bool:
+        """Whether a trained model runs with a growing memory."""
+        return self.memory.kind == "dnc"
 
     def summary(self) -> str:
         """One line for people."""
         constraints = " and ".join(map(_describe, self.constraints)) or "no constraint"
         parts = [f"{self.controller} controller", constraints]
-        if self.lookup == "used-slots":
-            parts.append("look-up over used slots")
+        if self.memory != Part("dnc"):
+            parts.append(_describe(self.memory))
         return ", ".join(parts)
 
 
+def _require_kind(setting: str, kind: object, known: tuple[str, ...]) -> None:
+    if not isinstance(kind, str) or not (kind in known or is_import_path(kind)):
+        raise SettingError(setting, kind, f"{one_of(known, kind)}, or {ACCEPTED_PATHS}")
+
+
 def _describe(part: Part) -> str:
+    if part == USED_SLOTS_MEMORY:
+        return "look-up over used slots"
     names = {
         "compression": "compressed state",
         "regularisation": "regularised state",
         "noise": "noisy state",
         "rounding": "rounded state",
+        "ntm": "memory of an NTM",
+        "none": "no memory",
     }
     settings = ", ".join(f"{name} {value}" for name, value in part.settings)
     return names.get(part.kind, part.kind) + (f" ({settings})" if settings else "")
 
 
+USED_SLOTS_MEMORY = Part("dnc", (("lookup", "used-slots"),))
 APPROACHES: dict[str, Approach] = {
     approach.name: approach
     for approach in (
@@ -174,15 +199,15 @@ APPROACHES: dict[str, Approach] = {
             "compr+reg+used",
             "peephole",
             (Part("compression"), Part("regularisation")),
-            lookup="used-slots",
+            memory=USED_SLOTS_MEMORY,
         ),
-        Approach("stateful-baseline+used", "lstm", lookup="used-slots"),
+        Approach("stateful-baseline+used", "lstm", memory=USED_SLOTS_MEMORY),
     )
 }
 """The five of the paper, the four of its supplement C, and two that go beyond it."""
 
 
-USED_SLOTS = tuple(name for name, approach in APPROACHES.items() if approach.lookup == "used-slots")
+USED_SLOTS = tuple(name for name, a in APPROACHES.items() if a.memory == USED_SLOTS_MEMORY)
 
 
 def get_approach(name: str) -> Approach:

@@ -19,6 +19,7 @@ from constrained_dnc.approaches import (
     APPROACHES,
     CONSTRAINTS,
     CONTROLLERS,
+    MEMORIES,
     Approach,
     Part,
     get_approach,
@@ -149,6 +150,7 @@ class Config:
         """The import paths of user-defined parts; installed entry points do not count."""
         names = {self.task: task_names(), self.approach.controller: CONTROLLERS}
         names |= {part.kind: CONSTRAINTS for part in self.approach.constraints}
+        names[self.approach.memory.kind] = MEMORIES
         return tuple(name for name, known in names.items() if name not in known)
 
     @property
@@ -183,14 +185,19 @@ class Config:
         """The config that `as_dict` described; unknown and missing fields are refused."""
         config = _fields(Config, values, "config")
         approach = _fields(Approach, config["approach"], "config.approach")
-        parts = [_fields(Part, part, "each of the constraints") for part in approach["constraints"]]
         approach["constraints"] = tuple(
-            Part(part["kind"], tuple(part["settings"].items())) for part in parts
+            _part_from(part, "each of the constraints") for part in approach["constraints"]
         )
+        approach["memory"] = _part_from(approach["memory"], "config.approach.memory")
         config["approach"] = Approach(**approach)
         for name, kind in SECTIONS.items():
             config[name] = kind(**_fields(kind, config[name], f"config.{name}"))
         return Config(**config)
+
+
+def _part_from(values: object, path: str) -> Part:
+    part = _fields(Part, values, path)
+    return Part(part["kind"], tuple(part["settings"].items()))
 
 
 SECTIONS = {"model": ModelConfig, "training": TrainingConfig, "evaluation": EvaluationConfig}
@@ -359,12 +366,15 @@ def make_config(
 
 def with_absolute_paths(config: Config) -> Config:
     """The config with absolute paths to user-defined files, so that it is valid in any folder."""
-    parts = (
-        part if part.kind in CONSTRAINTS else Part(absolute(part.kind), part.settings)
-        for part in config.approach.constraints
-    )
+
+    def with_absolute_path(part: Part) -> Part:
+        return dataclasses.replace(part, kind=absolute(part.kind))
+
     approach = dataclasses.replace(
-        config.approach, controller=absolute(config.approach.controller), constraints=tuple(parts)
+        config.approach,
+        controller=absolute(config.approach.controller),
+        constraints=tuple(map(with_absolute_path, config.approach.constraints)),
+        memory=with_absolute_path(config.approach.memory),
     )
     return dataclasses.replace(config, task=absolute(config.task), approach=approach)
 

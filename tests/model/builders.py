@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from constrained_dnc.approaches import APPROACHES
-from constrained_dnc.model import memory
+from constrained_dnc.model import dnc_memory
 from constrained_dnc.model.build import build_dnc
 from constrained_dnc.model.config import ModelConfig
 from constrained_dnc.model.dnc import DNC
@@ -60,7 +60,9 @@ def unroll_with_frozen_usage(model, inputs, write_weights):
     def step(inputs, before, now, state):
         state = eqx.tree_at(lambda s: s.memory.write_weights, state, before)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(memory, "usage_after_write", lambda usage, _: usage + (1 - usage) * now)
+            patch.setattr(
+                dnc_memory, "usage_after_write", lambda usage, _: usage + (1 - usage) * now
+            )
             return model.step(inputs, state)
 
     def body(state, xs):

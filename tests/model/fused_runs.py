@@ -13,7 +13,7 @@ import pytest
 from constrained_dnc.model import fused
 from constrained_dnc.model.config import ModelConfig
 from constrained_dnc.model.dnc import DNC
-from constrained_dnc.model.memory import interface_parts
+from constrained_dnc.model.dnc_memory import interface_parts
 
 ODD = ModelConfig(memory_size=13, word_size=5, num_reads=3, hidden_size=9)
 

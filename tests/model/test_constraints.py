@@ -203,7 +203,7 @@ def test_a_key_reaches_the_constraints_in_training_only():
 
 
 def test_settings_that_a_class_does_not_have_are_refused():
-    with pytest.raises(SettingError, match="cannot be built from its settings"):
+    with pytest.raises(SettingError, match="cannot be built by Class"):
         model_of(f"{own('Scale')},stop=1")
     with pytest.raises(SettingError, match="a class that extends AbstractConstraint"):
         model_of(own("Leaky"))

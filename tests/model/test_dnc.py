@@ -27,9 +27,9 @@ from constrained_dnc.errors import SettingError
 from constrained_dnc.model.build import build_dnc
 from constrained_dnc.model.config import ModelConfig
 from constrained_dnc.model.dnc import DNC
+from constrained_dnc.model.dnc_memory import LOOKUPS, DNCMemory, MemoryState
 from constrained_dnc.model.growing import Growing
 from constrained_dnc.model.losses import total_loss
-from constrained_dnc.model.memory import LOOKUPS, DNCMemory, MemoryState
 
 every_network = pytest.mark.parametrize("approach", NETWORKS)
 
@@ -54,7 +54,7 @@ def test_agrees_with_plain_loops(approach, clip_value):
             np.asarray(inputs),
             (5, 3, 2),
             clip_value,
-            parts.lookup,
+            dict(parts.memory.settings)["lookup"],
         )
         assert largest_relative_error(unrolled.outputs, outputs) < 1e-12
         if parts.controller != "feed-forward":

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from constrained_dnc.model import fused
 from constrained_dnc.model.config import ModelConfig
 from constrained_dnc.model.dnc import DNC
-from constrained_dnc.model.memory import interface_parts
+from constrained_dnc.model.dnc_memory import interface_parts
 
 FUSED_NETWORKS = [*NETWORKS, "compr+reg+used"]
 

@@ -11,8 +11,9 @@ from jaxtyping import Bool
 from constrained_dnc.analysis.memory_modes import analyse_modes
 from constrained_dnc.analysis.state_space import analyse_states
 from constrained_dnc.choices import PAPER_RULE
-from constrained_dnc.model.dnc import DNC
-from constrained_dnc.shapes import AnyArray, Array, Float
+from constrained_dnc.model.dnc import DNC, Internals
+from constrained_dnc.model.dnc_memory import Interface
+from constrained_dnc.shapes import AnyArray, Float
 from constrained_dnc.tasks.task import Batch
 from constrained_dnc.training.run import Run
 from constrained_dnc.training.streams import evaluation_batch
@@ -23,20 +24,23 @@ def analyse_run(run: Run) -> dict[str, Any]:
 
     In the paper these are 30 and 15. The parameters are those of the paper's rule.
     States are the carried ones, before any constraint that changes them. A controller without a
-    state has none, and those of a run that diverged may not be finite: then they are left out.
+    state has none, and those of a run that diverged may not be finite: then they are left out, as
+    are access modes of another memory than the DNC's.
     """
     training, task, model = run.config.training, run.task, run.selected(PAPER_RULE).model
     arrays: dict[str, Any] = {}
     batch = evaluation_batch(task, run.config, training.unseen_length, 0)
-    carried, uncompressed, _, _ = _inside(model, batch.inputs)
-    states = uncompressed if model.changes_state else carried
+    inside = _inside(model, batch.inputs)
+    states = inside.uncompressed_cell_state if model.changes_state else inside.cell_state
     if states.shape[-1] and np.isfinite(states).all():
         encoding = task.encoding_steps(training.unseen_length)
         arrays |= analyse_states(np.asarray(states), encoding, batch.num_steps)
-    batch = evaluation_batch(task, run.config, training.max_length, 0)
-    _, _, gates, modes = _inside(model, batch.inputs)
-    encoding = task.encoding_steps(training.max_length)
-    arrays |= analyse_modes(np.asarray(gates), np.asarray(modes), encoding, decoding_steps(batch))
+    if isinstance(inside.interface, Interface):
+        batch = evaluation_batch(task, run.config, training.max_length, 0)
+        interface = _inside(model, batch.inputs).interface
+        gates, modes = np.asarray(interface.allocation_gate), np.asarray(interface.read_modes)
+        encoding = task.encoding_steps(training.max_length)
+        arrays |= analyse_modes(gates, modes, encoding, decoding_steps(batch))
     return arrays
 
 
@@ -47,21 +51,8 @@ def decoding_steps(batch: Batch) -> Bool[np.ndarray, "time batch"]:
 
 
 @eqx.filter_jit
-def _inside(
-    model: DNC, inputs: Float[AnyArray, "time batch inputs"]
-) -> tuple[
-    Float[Array, "time batch cell"],
-    Float[Array, "time batch cell"],
-    Float[Array, "time batch"],
-    Float[Array, "time batch reads 3"],
-]:
-    """Cell states, carried and before compression, allocation gates and read modes of all steps."""
+def _inside(model: DNC, inputs: Float[AnyArray, "time batch inputs"]) -> Internals:
+    """The internals of all steps without the memory, which takes most of the room."""
     inside = model.unroll(inputs, internals=True).internals
     assert inside is not None
-    interface = inside.interface
-    return (
-        inside.cell_state,
-        inside.uncompressed_cell_state,
-        interface.allocation_gate,
-        interface.read_modes,
-    )
+    return eqx.tree_at(lambda inside: inside.memory, inside, None)

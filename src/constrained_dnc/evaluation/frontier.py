@@ -30,10 +30,10 @@ def default_lengths(run: Run) -> list[int]:
 
 
 def default_memories(run: Run) -> list[MemorySize]:
-    """From half to ten times the slots of training, and a growing memory."""
+    """From half to ten times the slots of training, and a growing memory where it can grow."""
     trained = run.config.model.memory_size
     sizes = sorted({max(1, halves * trained // 2) for halves in (1, 2, 3, 4, 8, 2 * EXTENSION)})
-    return [*sizes, GROWING]
+    return [*sizes, GROWING] if run.config.approach.can_grow else [*sizes]
 
 
 def map_frontier(

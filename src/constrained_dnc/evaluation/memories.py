@@ -72,6 +72,7 @@ def least_free_capacity(model: DNC, batch: Batch) -> float:
     It is rounded down to a thousandth, so that a rounding error of a backend does not look like a
     full memory. It is 0 for a model that computes NaN: its memory never grows.
     """
+    model.memory.require_growth()
     usage = np.asarray(_usage(model, jnp.asarray(batch.inputs)), np.float64)
     free = (1 - usage).sum(axis=-1)
     steps = np.arange(len(free))[:, None] < batch.num_steps

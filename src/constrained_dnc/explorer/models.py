@@ -10,9 +10,12 @@ from typing import Any
 from constrained_dnc import zoo
 from constrained_dnc.choices import SelectionRule
 from constrained_dnc.config import Config
+from constrained_dnc.errors import SettingError
 from constrained_dnc.explorer.scores import Curve, pretrained_curves, stored_curves
 from constrained_dnc.files import is_locked
+from constrained_dnc.model.build import build_memory
 from constrained_dnc.model.dnc import DNC
+from constrained_dnc.model.dnc_memory import DNCMemory
 from constrained_dnc.tasks.task import AbstractTask
 from constrained_dnc.training.disk import LOCK, STATUS
 from constrained_dnc.training.run import Run, Selected, Status, load_run
@@ -79,6 +82,12 @@ def open_model(
     A run with user-defined code is opened with `trust_code` only.
     """
     run = load_run(name, trust_code=trust_code)
+    memory = build_memory(run.config.approach.memory, run.config.model)
+    if not isinstance(memory, DNCMemory):
+        raise SettingError(
+            f"{name} has a memory of another kind ({type(memory).__name__}); "
+            "the explorer shows the DNC's"
+        )
     status = run.status
     rule = run.default_rule if selection is None else selection
     _, _, metadata = run.read_selected(rule)

@@ -54,8 +54,8 @@ class AbstractBackend(abc.ABC):
         """Outputs and cell states, without a gradient."""
 
     @abc.abstractmethod
-    def weights(self, model: DNC, inputs: Any) -> tuple[Any, Any]:
-        """Read (time, batch, reads, slots) and write weights (time, batch, slots)."""
+    def weights(self, model: DNC, inputs: Any) -> tuple[Any, Any] | None:
+        """Read (time, batch, reads, slots) and write weights (time, batch, slots), if any."""
 
     def measure(
         self, model: DNC, batch: Any
@@ -88,7 +88,7 @@ class PureBackend(AbstractBackend):
         unrolled = _pure_forward(model, padded(inputs))
         return Unrolled(unrolled.outputs[:steps], unrolled.cell_states[:steps], None)
 
-    def weights(self, model: DNC, inputs: Any) -> tuple[Any, Any]:
+    def weights(self, model: DNC, inputs: Any) -> tuple[Any, Any] | None:
         return _pure_weights(model, inputs)
 
 
@@ -200,10 +200,10 @@ def _grown(model: DNC, inputs: Any, growing: Growing) -> Unrolled:
 
 
 @eqx.filter_jit
-def _pure_weights(model: DNC, inputs: Any) -> tuple[Any, Any]:
+def _pure_weights(model: DNC, inputs: Any) -> tuple[Any, Any] | None:
     inside = model.unroll(inputs, internals=True).internals
     assert inside is not None
-    return inside.memory.read_weights, inside.memory.write_weights
+    return model.memory.weights(inside.memory)
 
 
 @partial(jax.jit, static_argnames=("kind",))

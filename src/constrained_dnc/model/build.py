@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import jax
 
@@ -13,9 +13,15 @@ from constrained_dnc.model.config import ModelConfig
 from constrained_dnc.model.constraints import CONSTRAINTS, AbstractConstraint
 from constrained_dnc.model.controllers import AbstractController, FeedForward, Lstm
 from constrained_dnc.model.dnc import DNC
-from constrained_dnc.model.memory import LOOKUPS, DNCMemory
+from constrained_dnc.model.dnc_memory import LOOKUPS, DNCMemory
+from constrained_dnc.model.memory import AbstractMemory
+from constrained_dnc.model.no_memory import NoMemory
+from constrained_dnc.model.ntm_memory import NTMMemory
 from constrained_dnc.plugins import load_class
 from constrained_dnc.shapes import Array
+
+MEMORIES: dict[str, type[Any]] = {"dnc": DNCMemory, "ntm": NTMMemory, "none": NoMemory}
+"""The built-in memories by the names that approaches use."""
 
 
 @runtime_checkable
@@ -37,10 +43,11 @@ def build_dnc(
         raise SettingError("approach", approach, "an Approach, such as get_approach('compr+reg')")
     config = config or ModelConfig()
     controller_key, dnc_key = jax.random.split(key)
-    chi_size = sizes.input_size + config.num_reads * config.word_size
+    memory = build_memory(approach.memory, config)
+    chi_size = sizes.input_size + memory.read_size
     return DNC(
         _build_controller(approach, chi_size, config, key=controller_key),
-        DNCMemory(config.memory_size, config.word_size, config.num_reads, LOOKUPS[approach.lookup]),
+        memory,
         tuple(map(_build_constraint, approach.constraints)),
         input_size=sizes.input_size,
         output_size=sizes.output_size,
@@ -59,25 +66,40 @@ def _build_controller(
         bias, peephole = config.forget_bias, name == "peephole"
         return Lstm(chi_size, hidden_size, peephole=peephole, forget_bias=bias, key=key)
     kind = load_class("approach.controller", name, AbstractController)
-    try:
-        inspect.signature(kind).bind(chi_size, hidden_size, key=key)
-    except TypeError as error:
-        call = "Class(input_size, hidden_size, key=key)"
-        raise SettingError(f"controller {name} cannot be built by {call}: {error}") from error
-    controller: AbstractController = kind(chi_size, hidden_size, key=key)
+    call = "Class(input_size, hidden_size, key=key)"
+    controller: AbstractController = _built(
+        f"controller {name}", call, kind, chi_size, hidden_size, key=key
+    )
     return controller
 
 
 def _build_constraint(part: Part) -> AbstractConstraint:
-    settings = dict(part.settings)
     if part.kind in CONSTRAINTS:
-        return CONSTRAINTS[part.kind](**settings)
+        return CONSTRAINTS[part.kind](**dict(part.settings))
     kind = load_class("approach.constraints", part.kind, AbstractConstraint)
-    try:
-        inspect.signature(kind).bind(**settings)
-    except TypeError as error:
-        raise SettingError(
-            f"constraint {part} cannot be built from its settings: {error}"
-        ) from error
-    constraint: AbstractConstraint = kind(**settings)
+    constraint: AbstractConstraint = _built(
+        f"constraint {part}", "Class(**settings)", kind, **dict(part.settings)
+    )
     return constraint
+
+
+def build_memory(part: Part, config: ModelConfig) -> AbstractMemory:
+    """The memory of an approach, with the sizes of training."""
+    sizes, settings = (config.memory_size, config.word_size, config.num_reads), dict(part.settings)
+    if part.kind == "dnc":
+        return DNCMemory(*sizes, lookup=LOOKUPS[str(settings["lookup"])])
+    if part.kind in MEMORIES:
+        return MEMORIES[part.kind](*sizes, **settings)
+    kind = load_class("approach.memory", part.kind, AbstractMemory)
+    call = "Class(memory_size, word_size, num_reads, **settings)"
+    memory: AbstractMemory = _built(f"memory {part}", call, kind, *sizes, **settings)
+    return memory
+
+
+def _built(what: str, call: str, kind: type[Any], /, *args: Any, **settings: Any) -> Any:
+    """An instance of a user-defined class, or an error that says by which call it is built."""
+    try:
+        inspect.signature(kind).bind(*args, **settings)
+    except TypeError as error:
+        raise SettingError(f"{what} cannot be built by {call}: {error}") from error
+    return kind(*args, **settings)

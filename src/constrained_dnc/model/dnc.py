@@ -84,10 +84,10 @@ class DNC(eqx.Module):
         self.controller = controller
         self.memory = memory
         self.constraints = tuple(constraints)
-        self.interface_weight = lecun_normal(interface_key, (interface, hidden))
+        self.interface_weight = _matrix(interface_key, (interface, hidden))
         self.interface_bias = jnp.zeros(interface)
-        self.output_weight = lecun_normal(output_key, (output_size, hidden))
-        self.readout_weight = lecun_normal(readout_key, (output_size, memory.read_size))
+        self.output_weight = _matrix(output_key, (output_size, hidden))
+        self.readout_weight = _matrix(readout_key, (output_size, memory.read_size))
         self.output_bias = jnp.zeros(output_size)
         self.input_size = input_size
         self.clip_value = clip_value
@@ -229,3 +229,8 @@ class DNC(eqx.Module):
         if self.clip_value is None:
             return values
         return jnp.clip(values, -self.clip_value, self.clip_value)
+
+
+def _matrix(key: Array, shape: tuple[int, int]) -> Float[Array, "out in"]:
+    """Initial weights; without a memory, interface and readout are empty."""
+    return lecun_normal(key, shape) if min(shape) else jnp.zeros(shape)

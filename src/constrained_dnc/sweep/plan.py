@@ -51,7 +51,9 @@ MAY_CHANGE = {
 def memories_of(config: Config, rule: SelectionRule = PAPER_RULE) -> list[MemorySize]:
     """The memories that a run is evaluated with; `seen`, a check on the others, has training's."""
     slots = config.model.memory_size
-    return [slots] if rule == "seen" else [slots, extended(slots), GROWING]
+    if rule == "seen":
+        return [slots]
+    return [slots, extended(slots), *([GROWING] if config.approach.can_grow else [])]
 
 
 @dataclass(frozen=True)

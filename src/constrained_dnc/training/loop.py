@@ -312,7 +312,10 @@ class TrainingSession:
     def _entropies(self) -> dict[str, float]:
         model = eqx.combine(self.progress.parameters, self.static)
         batch = entropy_batch(self.task, self.config, self.progress.iteration)
-        reads, writes = self.backend.weights(model, batch.inputs)
+        weights = self.backend.weights(model, batch.inputs)
+        if weights is None:
+            return {}
+        reads, writes = weights
         return {
             "read_entropy": mean_entropy(np.asarray(reads)),
             "write_entropy": mean_entropy(np.asarray(writes)),

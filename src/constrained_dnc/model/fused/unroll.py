@@ -15,9 +15,9 @@ from constrained_dnc.errors import RunError, SettingError, require_integer
 from constrained_dnc.model.constraints import AbstractConstraint, Compression
 from constrained_dnc.model.controllers import FeedForward, Lstm
 from constrained_dnc.model.dnc import DNC
+from constrained_dnc.model.dnc_memory import LOOKUPS, DNCMemory
 from constrained_dnc.model.growing import Growing
 from constrained_dnc.model.leaves import named_leaves
-from constrained_dnc.model.memory import LOOKUPS, DNCMemory
 
 _why_missing: str | None = None
 try:
@@ -151,7 +151,7 @@ def unsupported_reason(dnc: DNC) -> str | None:
     if type(controller) not in (Lstm, FeedForward):
         return f"{type(controller).__name__} is a user-defined controller"
     if type(memory) is not DNCMemory or memory.lookup not in LOOKUPS.values():
-        return f"{type(memory).__name__} is a user-defined memory"
+        return f"fused has no memory {type(memory).__name__}"
     if memory.writes != "soft":
         return "fused has no one-hot writes"
     for constraint in dnc.constraints:
