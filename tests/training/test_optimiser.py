@@ -142,7 +142,10 @@ def test_a_user_defined_schedule(user_file):
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"optimiser": "adamm"}, r"training.optimiser must be one of .*\(did you mean adam\?\), or"),
+        (
+            {"optimiser": "adamm"},
+            r"optimiser must be one of .*\(did you mean adam\?\), or",
+        ),
         ({"optimiser": "sgd,momentun=1"}, "sgd,momentun=1 cannot be used .*'momentun'"),
         ({"optimiser": "sgd,0.9"}, "training.optimiser must be NAME or file.py:function"),
         ({"optimiser": "lbfgs"}, "training.optimiser lbfgs cannot be used"),
@@ -184,7 +187,7 @@ def test_only_a_schedule_over_all_iterations_ties_the_run_to_their_number():
 
 def test_a_run_with_a_schedule_does_not_become_longer(tmp_path):
     train(tiny_config(iterations=4, schedule="cosine"), tmp_path / "run", threads=1)
-    with pytest.raises(SettingError, match="training.iterations is 4, not 6"):
+    with pytest.raises(SettingError, match=r"training\.iterations is 4, not 6"):
         train(tiny_config(iterations=6, schedule="cosine"), tmp_path / "run", threads=1)
 
 
