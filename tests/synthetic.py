@@ -15,7 +15,8 @@ from scipy.special import expit
 from constrained_dnc import published
 from constrained_dnc.analysis.memory_modes import analyse_modes
 from constrained_dnc.analysis.state_space import analyse_states
-from constrained_dnc.config import PRESETS, parse_lengths
+from constrained_dnc.config import PRESETS
+from constrained_dnc.lengths import parse_lengths
 from constrained_dnc.results import results_frame
 from constrained_dnc.study import write_results
 

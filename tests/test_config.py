@@ -16,13 +16,13 @@ from constrained_dnc.config import (
     Config,
     EvaluationConfig,
     TrainingConfig,
-    differences,
     make_config,
-    parse_lengths,
     with_min_iterations,
 )
 from constrained_dnc.errors import SettingError
+from constrained_dnc.lengths import parse_lengths
 from constrained_dnc.model.build import ModelConfig
+from constrained_dnc.training.opening import differences
 
 
 def test_the_paper_preset_has_the_papers_tasks_and_settings():

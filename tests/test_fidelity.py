@@ -12,7 +12,8 @@ from constrained_dnc import published
 from constrained_dnc.analysis.memory_modes import BINS
 from constrained_dnc.analysis.state_space import DIMENSIONS, PERPLEXITY
 from constrained_dnc.approaches import APPROACHES
-from constrained_dnc.config import EvaluationConfig, TrainingConfig, make_config, parse_lengths
+from constrained_dnc.config import EvaluationConfig, TrainingConfig, make_config
+from constrained_dnc.lengths import parse_lengths
 from constrained_dnc.model.addressing import allocation_weights
 from constrained_dnc.tasks.registry import get_task
 from constrained_dnc.training.run import initial_model

@@ -18,6 +18,10 @@ training lengths, or by the score at the unseen length."""
 RULES: tuple[SelectionRule, ...] = get_args(SelectionRule)
 PAPER_RULE: SelectionRule = "unseen"
 
+LoggerChoice: TypeAlias = Literal["tensorboard", "wandb", "trackio"]
+"""Where metrics go besides metrics.jsonl."""
+LOGGERS: tuple[LoggerChoice, ...] = get_args(LoggerChoice)
+
 EXTENSION = 10
 """How many times larger the extended memory is."""
 

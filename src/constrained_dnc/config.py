@@ -8,8 +8,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
@@ -33,20 +32,29 @@ from constrained_dnc.errors import (
     check_bounds,
     one_of,
     require_integer,
+    require_number,
 )
+from constrained_dnc.lengths import parse_curriculum, parse_lengths
 from constrained_dnc.model.config import GROWING, MemorySize, ModelConfig, read_memory_size
-from constrained_dnc.plugins import absolute
+from constrained_dnc.plugins import absolute, is_import_path
+from constrained_dnc.recipes import (
+    check_schedule,
+    depends_on_iterations,
+    split_recipe,
+    with_absolute_path,
+)
 from constrained_dnc.tasks.registry import require_task_name, task_names
 
 BELOW_ONE = 0.9999999
 """float32 rounds anything above this to 1."""
-LONGEST_INPUT = 1_000_000
-"""So that a typo in a range of lengths does not fill the memory."""
 SPIKE_FACTOR = 3.0
 """For the selection rule `score`: a training loss above this many times its running median is a
 spike."""
 WITHOUT_EFFECT = ("iterations", "log_every", "entropy_every", "checkpoint_every")
 """Settings of training that change no parameters; more iterations only extend a run."""
+OPTIONAL = {"optional": True}
+"""Marks settings that a stored config may lack and that, at their defaults, leave the run id as it
+is without them."""
 
 
 @dataclass(frozen=True)
@@ -58,13 +66,13 @@ class TrainingConfig:
     batch_size: int = bounded(published.BATCH_SIZE, 1)
     """Samples of one update, all of one length."""
     learning_rate: float = bounded(published.LEARNING_RATE, SMALLEST)
-    """Adam's step size."""
+    """Step size of the optimiser, the largest of a schedule."""
     beta_1: float = bounded(0.9, 0.0, BELOW_ONE)
-    """Adam beta 1, the decay of the mean gradient."""
+    """Of adam and adamw: the decay of the mean gradient."""
     beta_2: float = bounded(0.999, 0.0, BELOW_ONE)
-    """Adam beta 2, the decay of the mean squared gradient."""
+    """Of adam and adamw: the decay of the mean squared gradient."""
     epsilon: float = bounded(1e-8, SMALLEST)
-    """Added to Adam's denominator."""
+    """Of adam and adamw: added to the denominator."""
     clip_norm: float = bounded(published.CLIP_NORM, SMALLEST)
     """Gradients with a larger global norm are scaled down to it."""
     min_length: int = bounded(published.TRAINING_LENGTHS[0], 1)
@@ -83,11 +91,33 @@ class TrainingConfig:
     """Iterations between two measurements of the entropy of read and write weights."""
     checkpoint_every: int = bounded(1000, 1)
     """Iterations between two checkpoints."""
+    optimiser: str = field(default="adam", metadata=OPTIONAL)
+    """A function of optax with its settings, such as adamw or sgd,momentum=0.9, or
+    file.py:function."""
+    weight_decay: float | None = field(default=None, metadata=OPTIONAL)
+    """Of optimisers that have it, such as adamw; by default the optimiser's own."""
+    schedule: str = field(default="constant", metadata=OPTIONAL)
+    """Of the learning rate: constant, linear, cosine, warmup-cosine or file.py:function."""
+    curriculum: str = field(default="", metadata=OPTIONAL)
+    """Lengths after so many iterations, such as 0:1..5,2000:1..10, or file.py:function."""
 
     def __post_init__(self) -> None:
         check_bounds(self, "training.")
         require_integer("training.max_length", self.max_length, self.min_length)
         require_integer("training.iterations", self.iterations, self.measure_every)
+        split_recipe("training.optimiser", self.optimiser)
+        check_schedule(self.schedule, self.iterations)
+        if self.weight_decay is not None:
+            require_number("training.weight_decay", self.weight_decay, 0.0)
+        if self.curriculum and not is_import_path(self.curriculum):
+            parse_curriculum(self.curriculum, self.min_length, self.max_length)
+
+    @property
+    def user_code(self) -> tuple[str, ...]:
+        """The import paths of a user-defined optimiser, schedule and curriculum."""
+        texts = self.optimiser, self.schedule, self.curriculum
+        kinds = (text.partition(",")[0] for text in texts)
+        return tuple(kind for kind in kinds if is_import_path(kind))
 
 
 @dataclass(frozen=True)
@@ -114,6 +144,18 @@ class EvaluationConfig:
 
 
 @dataclass(frozen=True)
+class Start:
+    """The trained parameters that a run starts from."""
+
+    digest: str
+    """Of the parameters."""
+    run: str = ""
+    """The id of the run they come from, if known."""
+    selection: str = ""
+    """The rule that selected them."""
+
+
+@dataclass(frozen=True)
 class Config:
     """Everything a run depends on.
 
@@ -132,6 +174,8 @@ class Config:
     model: ModelConfig = field(default_factory=ModelConfig)
     training: TrainingConfig = field(default_factory=TrainingConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
+    start: Start | None = field(default=None, metadata=OPTIONAL)
+    """Set by `train(..., start=model)`."""
 
     def __post_init__(self) -> None:
         check_bounds(self)
@@ -149,6 +193,7 @@ class Config:
     def user_code(self) -> tuple[str, ...]:
         """The import paths of user-defined parts; installed entry points do not count."""
         names = {self.task: task_names(), self.approach.controller: CONTROLLERS}
+        names |= dict.fromkeys(self.training.user_code, ())
         names |= {part.kind: CONSTRAINTS for part in self.approach.constraints}
         names[self.approach.memory.kind] = MEMORIES
         return tuple(name for name, known in names.items() if name not in known)
@@ -159,13 +204,20 @@ class Config:
         values = as_dict(self)
         del values["evaluation"]
         for name in WITHOUT_EFFECT:
-            del values["training"][name]
+            if name != "iterations" or not depends_on_iterations(self.training.schedule):
+                del values["training"][name]
+        values["start"] = self.start and self.start.digest
         return values
 
     @cached_property
     def run_id(self) -> str:
         """A hash of the identity."""
-        return hashlib.sha256(_as_text(self.identity).encode()).hexdigest()[:16]
+        values = self.identity
+        for settings, kind in ((values, Config), (values["training"], TrainingConfig)):
+            for name, default in _optional_fields(kind).items():
+                if settings[name] == default:
+                    del settings[name]
+        return hashlib.sha256(_as_text(values).encode()).hexdigest()[:16]
 
     def to_json(self) -> str:
         """The config as text; equal configs have equal texts."""
@@ -192,6 +244,8 @@ class Config:
         config["approach"] = Approach(**approach)
         for name, kind in SECTIONS.items():
             config[name] = kind(**_fields(kind, config[name], f"config.{name}"))
+        if config["start"] is not None:
+            config["start"] = Start(**_fields(Start, config["start"], "config.start"))
         return Config(**config)
 
 
@@ -217,28 +271,6 @@ def as_dict(settings: Any) -> dict[str, Any]:
 
 def _as_text(values: Mapping[str, Any]) -> str:
     return json.dumps(values, sort_keys=True, separators=(",", ":"))
-
-
-_RANGE = re.compile(r"(\d{1,9})(?:\.\.(\d{1,9})(?::([1-9]\d{0,8}))?)?", re.ASCII)
-
-
-def parse_lengths(text: str, setting: str = "lengths") -> tuple[int, ...]:
-    """Lengths from text: single ones and ranges, optionally with a step.
-
-    >>> parse_lengths("2,5..20:5")
-    (2, 5, 10, 15, 20)
-    """
-    accepted = f"integers from 1 to {LONGEST_INPUT}, ascending, such as 2..100 or 2,5..50:5"
-    lengths: list[int] = []
-    for part in str(text).split(","):
-        match = _RANGE.fullmatch(part.strip())
-        first, last, step = match.groups() if match else ("0", None, None)
-        if not 1 <= int(first) <= int(last or first) <= LONGEST_INPUT:
-            raise SettingError(setting, text, accepted)
-        lengths += range(int(first), int(last or first) + 1, int(step or 1))
-    if lengths != sorted(set(lengths)):
-        raise SettingError(setting, text, accepted)
-    return tuple(lengths)
 
 
 def parse_memories(text: str) -> list[MemorySize]:
@@ -376,7 +408,15 @@ def with_absolute_paths(config: Config) -> Config:
         constraints=tuple(map(with_absolute_path, config.approach.constraints)),
         memory=with_absolute_path(config.approach.memory),
     )
-    return dataclasses.replace(config, task=absolute(config.task), approach=approach)
+    training = dataclasses.replace(
+        config.training,
+        optimiser=with_absolute_path(config.training.optimiser),
+        schedule=with_absolute_path(config.training.schedule),
+        curriculum=with_absolute_path(config.training.curriculum),
+    )
+    return dataclasses.replace(
+        config, task=absolute(config.task), approach=approach, training=training
+    )
 
 
 def with_min_iterations(config: Config, iterations: int) -> Config:
@@ -387,34 +427,19 @@ def with_min_iterations(config: Config, iterations: int) -> Config:
     )
 
 
-def differences(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
-    """The fields in which two configs, as JSON values, differ.
-
-    >>> differences({"seed": 0, "model": {"hidden_size": 8}}, {"seed": 3, "model": {}})
-    'seed is 0, not 3, model.hidden_size is 8, not None'
-    """
-    ours, theirs = (dict(_flattened(values, "")) for values in (stored, wanted))
-    return ", ".join(
-        f"{name} is {ours.get(name)!r}, not {theirs.get(name)!r}"
-        for name in {**ours, **theirs}
-        if ours.get(name) != theirs.get(name)
-    )
-
-
-def _flattened(values: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            yield from _flattened(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value
-
-
 _LEAVES: dict[str, type] = {"int": int, "float": float, "str": str}
+
+
+def _optional_fields(kind: type[Any]) -> dict[str, Any]:
+    """The fields that a stored config may lack, with their defaults."""
+    return {entry.name: entry.default for entry in fields(kind) if "optional" in entry.metadata}
 
 
 def _fields(kind: type[Any], values: object, path: str) -> dict[str, Any]:
     """The fields of a dataclass from a JSON object; unknown and missing ones are refused."""
     names = [entry.name for entry in fields(kind)]
+    if isinstance(values, Mapping):
+        values = {**_optional_fields(kind), **values}
     if not isinstance(values, Mapping) or values.keys() != set(names):
         stored = ", ".join(values) if isinstance(values, Mapping) else values
         raise SettingError(path, stored, f"an object with the fields {', '.join(names)}")

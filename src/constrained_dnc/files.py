@@ -123,7 +123,7 @@ def corruption_named(path: Path) -> Iterator[None]:
 
 def write_tensors(path: Path, tensors: Tensors, metadata: Mapping[str, Any]) -> None:
     """Write arrays and JSON metadata as safetensors, with a checksum over both."""
-    values = {"about": metadata, "checksum": _checksum(tensors, metadata)}
+    values = {"about": metadata, "checksum": checksum(tensors, metadata)}
     # one entry: the library writes several in an order that differs from file to file
     entry = {METADATA: json.dumps(values, sort_keys=True, allow_nan=False)}
     arrays = {name: np.asarray(array, order="C") for name, array in tensors.items()}
@@ -138,13 +138,14 @@ def read_tensors(path: Path) -> tuple[dict[str, Shaped[np.ndarray, "..."]], dict
         header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
         values = json.loads(header["__metadata__"][METADATA])
         metadata: dict[str, Any] = dict(values["about"])
-        is_intact = values["checksum"] == _checksum(tensors, metadata)
+        is_intact = values["checksum"] == checksum(tensors, metadata)
     if not is_intact:
         raise RunError(f"{path} is corrupt: its checksum does not match")
     return tensors, metadata
 
 
-def _checksum(tensors: Tensors, metadata: Any) -> str:
+def checksum(tensors: Tensors, metadata: Any) -> str:
+    """A digest of arrays and JSON metadata."""
     digest = hashlib.sha256(json.dumps(metadata, sort_keys=True).encode())
     for name in sorted(tensors):
         array = tensors[name]

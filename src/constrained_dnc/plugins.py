@@ -9,7 +9,7 @@ import inspect
 import sys
 import threading
 import traceback
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
@@ -26,6 +26,15 @@ def load_class(setting: str, path: str, base: type) -> type[Any]:
     """The class that an import path names; it must extend `base` and define all it requires."""
     place, _, class_name = path.rpartition(":")
     return check_class(setting, path, load_names(setting, path, place).get(class_name), base)
+
+
+def load_function(setting: str, path: str) -> Callable[..., Any]:
+    """The function that an import path names."""
+    place, _, name = path.rpartition(":")
+    function = load_names(setting, path, place).get(name)
+    if not callable(function):
+        raise SettingError(setting, path, "the name of a function")
+    return function
 
 
 def load_names(setting: str, value: str, place: str) -> dict[str, Any]:

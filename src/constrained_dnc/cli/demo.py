@@ -8,9 +8,9 @@ from math import floor
 from typing import Any
 
 from constrained_dnc.cli.terminal import print_table
-from constrained_dnc.config import parse_lengths
 from constrained_dnc.errors import LARGEST_SEED, SettingError, require_integer
 from constrained_dnc.evaluation.prediction import predict
+from constrained_dnc.lengths import parse_lengths
 from constrained_dnc.published import ITERATIONS
 from constrained_dnc.tasks.task import AbstractTask
 from constrained_dnc.training.run import Run, load_run

@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
 
 from constrained_dnc.approaches import APPROACHES, Approach
-from constrained_dnc.cli.parsing import Backend, Flag, Threads, TrustCode, is_run, option, value_of
+from constrained_dnc.choices import LoggerChoice
+from constrained_dnc.cli.parsing import (
+    Backend,
+    Flag,
+    Selection,
+    Threads,
+    TrustCode,
+    is_run,
+    option,
+    value_of,
+)
 from constrained_dnc.cli.progress import ProgressBar
 from constrained_dnc.config import (
     PRESETS,
     Config,
     EvaluationConfig,
     PresetName,
+    Start,
     TrainingConfig,
+    get_preset,
     make_config,
 )
 from constrained_dnc.errors import SettingError, one_of
@@ -29,6 +41,8 @@ DIVERGED = 3
 _PRESET = "Defaults of all options below. On one core, "
 _PRESET += ", ".join(f"{preset.name} takes {preset.run_takes}" for preset in PRESETS.values())
 _PRESET += "; paper is the paper's setting."
+_FROM = "Start from the parameters of a run, or of a pretrained model such as zoo:sort/compr+reg; "
+_FROM += "its settings are the defaults, with --preset its approach and sizes only."
 
 
 @dataclass(frozen=True)
@@ -50,6 +64,10 @@ class Train:
     """The run directory; by default runs/TASK-APPROACH-SEED."""
     restart: Flag = False
     """Start over: the run in the run directory is moved aside."""
+    start: Annotated[Path | None, tyro.conf.arg(name="from", metavar="RUN", help=_FROM)] = None
+    selection: Selection = None
+    log: tuple[LoggerChoice, ...] = ()
+    """Show the metrics in these programs too."""
     backend: Backend = "auto"
     threads: Threads = None
     trust_code: TrustCode = False
@@ -61,6 +79,7 @@ class Train:
     """How the parameters are trained."""
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     """Which lengths `cdnc evaluate` scores, on how many samples."""
+    stored_start: Annotated[Start | None, tyro.conf.Suppress] = None
 
     @classmethod
     def defaults(cls, arguments: list[str]) -> Train:
@@ -68,12 +87,22 @@ class Train:
         folder = value_of(arguments, "--run-dir", "")
         names_task = bool(arguments) and not arguments[0].startswith("-")
         is_named = names_task or {"--preset", "--approach"} & set(arguments)
-        if folder and not is_named and is_run(folder):
-            return cls._of(_stored(folder, "--trust-code" in arguments))
+        origin, trust_code = value_of(arguments, "--from", ""), "--trust-code" in arguments
+        if folder and not is_named and not origin and is_run(folder):
+            config = _stored(folder, trust_code)
+            return cls._of(config, stored_start=config.start)
         preset: Any = value_of(arguments, "--preset", cls.preset)
         name = value_of(arguments, "--approach", cls.approach_name)
-        config = make_config("sort", _find_approach(name), preset=preset)
-        return cls._of(config, task="", preset=preset, approach_name=name)
+        if not origin:
+            config = make_config("sort", _find_approach(name), preset=preset)
+            return cls._of(config, task="", preset=preset, approach_name=name)
+        config = _stored(origin, trust_code)
+        if "--approach" in arguments:
+            config = replace(config, approach=_find_approach(name))
+        if "--preset" in arguments:
+            _, training, evaluation = get_preset(preset).parts
+            config = replace(config, training=training, evaluation=evaluation)
+        return cls._of(config, seed=cls.seed, preset=preset, approach_name=name)
 
     @classmethod
     def _of(cls, config: Config, **settings: Any) -> Train:
@@ -86,16 +115,28 @@ class Train:
             where = f"{self.run_dir} holds no run to resume, and " if self.run_dir else ""
             raise SettingError(f"{where}TASK is missing; see cdnc train --help")
         config = Config(
-            self.task, self.approach, self.seed, self.model, self.training, self.evaluation
+            self.task,
+            self.approach,
+            self.seed,
+            self.model,
+            self.training,
+            self.evaluation,
+            self.stored_start,
         )
         name = f"{get_task(self.task).name}-{self.approach.name}-{self.seed}"
-        folder = self.run_dir or Path("runs", name)
+        folder = self.run_dir or Path("runs", f"{name}-tuned" if self.start else name)
         with ProgressBar("iteration") as bar:
             from constrained_dnc.training.compilation import use_compilation_cache  # noqa: PLC0415
             from constrained_dnc.training.loop import train  # noqa: PLC0415 - slow to import
-            from constrained_dnc.training.run import ENDED, open_run  # noqa: PLC0415
+            from constrained_dnc.training.run import ENDED, load_run, open_run  # noqa: PLC0415
+            from constrained_dnc.training.starting import start_of  # noqa: PLC0415
 
             use_compilation_cache()
+            model = None
+            if self.start:
+                origin = load_run(self.start, trust_code=self.trust_code)
+                model, record = start_of(origin, self.selection)
+                config = replace(config, start=record)
             try:
                 status = train(
                     config,
@@ -104,6 +145,8 @@ class Train:
                     threads=self.threads,
                     observer=bar,
                     restart=self.restart,
+                    start=model,
+                    log=self.log,
                 ).status
             except KeyboardInterrupt:  # the training has said how to resume, unless it has ended
                 if not is_run(folder) or open_run(folder).status.state not in ENDED:

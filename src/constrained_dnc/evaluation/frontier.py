@@ -10,10 +10,10 @@ import matplotlib as mpl
 import pandas as pd
 
 from constrained_dnc.choices import EXTENSION, SelectionRule
-from constrained_dnc.config import parse_lengths
 from constrained_dnc.evaluation.scoring import Progress, make_plan, measure
 from constrained_dnc.evaluation.subject import subject_of
 from constrained_dnc.files import make_folder, write_atomically, write_table
+from constrained_dnc.lengths import parse_lengths
 from constrained_dnc.model.config import GROWING, MemorySize, memory_order
 from constrained_dnc.published import MASTERED, THRESHOLD
 from constrained_dnc.training.disk import FRONTIER, FRONTIER_PICTURE

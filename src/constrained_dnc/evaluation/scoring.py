@@ -12,12 +12,13 @@ import numpy as np
 import pandas as pd
 
 from constrained_dnc.choices import BackendChoice, SelectionRule
-from constrained_dnc.config import EvaluationConfig, parse_lengths
+from constrained_dnc.config import EvaluationConfig
 from constrained_dnc.errors import RunError, SettingError, require_integer
 from constrained_dnc.evaluation.floors import floor, least_score_to_go_on
 from constrained_dnc.evaluation.memories import outputs_of
 from constrained_dnc.evaluation.subject import Subject, subject_of
 from constrained_dnc.files import make_folder, write_table
+from constrained_dnc.lengths import parse_lengths
 from constrained_dnc.model.backend import AbstractBackend
 from constrained_dnc.model.config import GROWING, MemorySize, require_memory_size
 from constrained_dnc.model.dnc import DNC

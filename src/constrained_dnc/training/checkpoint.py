@@ -12,11 +12,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import jax
+import jax.numpy as jnp
+
 from constrained_dnc.choices import SelectionRule
 from constrained_dnc.config import Config
 from constrained_dnc.errors import RunError
 from constrained_dnc.files import corruption_named, read_tensors, write_tensors
 from constrained_dnc.model.leaves import fill_leaves, name_leaves
+from constrained_dnc.shapes import Array
 from constrained_dnc.training.disk import CHECKPOINTS
 from constrained_dnc.training.selection import RuleProgress
 
@@ -41,7 +45,7 @@ class Progress:
 def save_checkpoint(folder: Path, config: Config, progress: Progress) -> None:
     """Write the progress to the file whose turn it is."""
     tensors = name_leaves(progress.parameters, "parameters")
-    tensors |= name_leaves(progress.optimiser, "optimiser")
+    tensors |= name_leaves(_without_keys(progress.optimiser), "optimiser")
     for rule, selected in progress.rules.items():
         tensors |= name_leaves(selected.parameters, f"selected-{rule}")
     metadata = {
@@ -69,7 +73,8 @@ def load_checkpoint(
             raise RunError(f"{path} is a checkpoint of another run, {metadata['run_id']}")
         fresh = progress.parameters
         progress.parameters = fill_leaves(fresh, tensors, "parameters")
-        progress.optimiser = fill_leaves(progress.optimiser, tensors, "optimiser")
+        filled = fill_leaves(_without_keys(progress.optimiser), tensors, "optimiser")
+        progress.optimiser = jax.tree.map(_as_key_if, filled, progress.optimiser)
         for rule, selected in progress.rules.items():
             selected.selection.restore(metadata["selections"][rule])
             if selected.selection.best_iteration is not None:
@@ -77,6 +82,21 @@ def load_checkpoint(
         for name in COUNTS:
             setattr(progress, name, metadata[name])
     return True
+
+
+def _is_key(leaf: Array) -> bool:
+    return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+
+
+def _without_keys(state: Any) -> Any:
+    """The state of an optimiser with plain numbers in place of random keys."""
+    return jax.tree.map(lambda leaf: jax.random.key_data(leaf) if _is_key(leaf) else leaf, state)
+
+
+def _as_key_if(leaf: Array, like: Array) -> Array:
+    if not _is_key(like):
+        return leaf
+    return jax.random.wrap_key_data(leaf, impl=jax.random.key_impl(like))
 
 
 Stored: TypeAlias = tuple[Path, dict[str, Any], dict[str, Any]]

@@ -5,7 +5,9 @@ status.json              how far the run is, and why it ended
 metrics.jsonl            one JSON object per line: losses, scores, entropies
 checkpoint-a.safetensors, checkpoint-b.safetensors  all that a resume needs, alternating
 selected.safetensors, selected-RULE.safetensors     the parameters that a rule selected
+start.safetensors        the parameters that the run started from, if those of another model
 nonfinite/iteration-ITERATION.safetensors           the parameters before a skipped update
+tensorboard/, wandb/     the metrics again, with --log
 lock                     held by the process that trains
 evaluation.parquet       scores, one row per rule, memory and length
 free-capacity.json       the least free capacity of selected parameters, for a growing memory
@@ -26,6 +28,8 @@ SELECTED: dict[SelectionRule, str] = {
     "score": "selected-score.safetensors",
 }
 NONFINITE = "nonfinite"
+START = "start.safetensors"
+TENSORBOARD = "tensorboard"
 FREE_CAPACITY = "free-capacity.json"
 FRONTIER, FRONTIER_PICTURE = "frontier.parquet", "frontier.png"
 

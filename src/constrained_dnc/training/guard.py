@@ -41,7 +41,8 @@ def guarded_update(optimiser: optax.GradientTransformation) -> Update:
         # a finite gradient is not enough: the step itself, or its square, can overflow
         is_finite = jnp.isfinite(norm) & jnp.isfinite(loss)
         for leaf in jax.tree.leaves(updated):
-            is_finite &= jnp.isfinite(leaf).all()
+            if jnp.issubdtype(leaf.dtype, jnp.inexact):
+                is_finite &= jnp.isfinite(leaf).all()
         kept = jax.tree.map(
             lambda new, old: jnp.where(is_finite, new, old), updated, (parameters, state)
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from datetime import UTC, datetime
@@ -16,21 +16,30 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from constrained_dnc.choices import BACKEND_CHOICES, PAPER_RULE, BackendChoice, SelectionRule
+from constrained_dnc.choices import (
+    BACKEND_CHOICES,
+    PAPER_RULE,
+    BackendChoice,
+    LoggerChoice,
+    SelectionRule,
+)
 from constrained_dnc.config import Config, with_absolute_paths
 from constrained_dnc.cores import MAX_THREADS, available_cores
 from constrained_dnc.errors import RunError, SettingError, one_of, require_integer
 from constrained_dnc.files import locked, remove_unfinished, write_json
 from constrained_dnc.model.backend import AbstractBackend
+from constrained_dnc.model.dnc import DNC
 from constrained_dnc.tasks.registry import get_task
-from constrained_dnc.training import opening
+from constrained_dnc.training import opening, starting
 from constrained_dnc.training.checkpoint import Progress, load_checkpoint, save_checkpoint
+from constrained_dnc.training.curriculum import make_curriculum
 from constrained_dnc.training.disk import (
     CHECKPOINTS,
     CONFIG,
     LOCK,
     METRICS,
     SELECTED,
+    START,
     STATUS,
 )
 from constrained_dnc.training.guard import (
@@ -40,9 +49,10 @@ from constrained_dnc.training.guard import (
     guarded_update,
     keep_skipped_update,
 )
+from constrained_dnc.training.loggers import open_loggers, require_loggers
 from constrained_dnc.training.metrics import MetricsFile, finite_or_none, mean_entropy
 from constrained_dnc.training.observer import Observer, Snapshot
-from constrained_dnc.training.optimiser import make_optimiser
+from constrained_dnc.training.optimiser import make_optimiser, make_schedule
 from constrained_dnc.training.run import (
     Run,
     State,
@@ -71,13 +81,16 @@ def train(
     threads: int | None = None,
     observer: Observer | None = None,
     restart: bool = False,
+    start: DNC | None = None,
+    log: Sequence[LoggerChoice] = (),
 ) -> Run:
     """Train, or resume training, until the run is finished or has diverged.
 
     SIGINT and SIGTERM leave a checkpoint first, then raise KeyboardInterrupt and
     SystemExit(143). A run resumes with the backend and the number of threads it began with, as
     its bits depend on both, and becomes longer with a larger number of iterations. With `restart`
-    a run in the folder is moved aside and training starts over.
+    a run in the folder is moved aside and training starts over. A new run begins with the
+    parameters of `start`, which the config records. `log` names programs that show the metrics.
     """
     if threads is not None:
         require_integer("threads", threads, 1, MAX_THREADS)
@@ -85,14 +98,20 @@ def train(
     if isinstance(backend, str) and backend not in BACKEND_CHOICES:
         raise SettingError("backend", backend, one_of(BACKEND_CHOICES, backend))
     config, folder = with_absolute_paths(config), Path(run_dir)
+    require_loggers(log)
+    make_optimiser(config.training)  # a mistake is found before a folder is made
+    if start is not None:
+        config = starting.with_start(config, start)
     observer = observer or Observer()
     if restart:
         opening.move_aside(folder, observer)
     opening.prepare_folder(folder)
     with postponed_signals(observer.say) as stop:
         with locked(folder / LOCK) as is_in_place, jax.enable_x64(False):
+            if start is not None and not (folder / CONFIG).exists():
+                starting.write_start(folder, start)
             session = TrainingSession(config, folder, backend, threads, observer, stop, is_in_place)
-            session.run()
+            session.run(log)
         if stop.signal is not None and session.end is None:
             observer.say(f"Stopped at {session}; run the same command to resume.")
     stop.raise_signal()
@@ -124,20 +143,24 @@ class TrainingSession:
         self._is_in_place = is_in_place
         self._compiled: set[Any] = set()
         stop.is_compiling = True  # nothing is lost before the first iteration
-        remove_unfinished(folder, (CONFIG, STATUS, METRICS, *CHECKPOINTS, *SELECTED.values()))
+        names = (CONFIG, STATUS, METRICS, START, *CHECKPOINTS, *SELECTED.values())
+        remove_unfinished(folder, names)
         stored = open_run(folder) if (folder / CONFIG).exists() else None
         if stored is not None:
             opening.refuse_changes(stored, config, backend, threads)
         self.task = get_task(config.task)
         model = initial_model(config)
         parameters, self.static = eqx.partition(model, eqx.is_inexact_array)
+        parameters = starting.initial_parameters(folder, config, parameters)
         if threads is None:
             threads = stored.threads if stored else available_cores()
         self.backend = opening.choose_training_backend(backend, stored, config, model, threads)
-        optimiser = make_optimiser(config.training)
+        optimiser, self.rate = make_optimiser(config.training), make_schedule(config.training)
+        self.lengths = make_curriculum(config.training)
         self.update = guarded_update(optimiser)
         rules = new_rules(config.training.window)
-        self.progress = Progress(parameters, optimiser.init(parameters), rules)
+        state = jax.tree.map(jax.numpy.asarray, optimiser.init(parameters))
+        self.progress = Progress(parameters, state, rules)
         is_resumed = load_checkpoint(folder, config, self.progress, observer.warn)
         self._seconds_before = opening.seconds_before(folder, observer)
         self.config = config
@@ -170,10 +193,13 @@ class TrainingSession:
         but = f", but {skipped} of {progress.iteration} updates were skipped" if skipped else ""
         return "finished", f"all iterations are done{but}"
 
-    def run(self) -> None:
+    def run(self, log: Sequence[LoggerChoice] = ()) -> None:
         """Iterate to the end or to a signal; an error is recorded in the status."""
         path, num_bytes = self.folder / METRICS, self.progress.metrics_bytes
-        with closing(MetricsFile(path, num_bytes, self.observer.warn)) as self.metrics:
+        with (
+            closing(MetricsFile(path, num_bytes, self.observer.warn)) as self.metrics,
+            open_loggers(log, open_run(self.folder)) as self.log_values,
+        ):
             if self.end is not None:
                 self.observer.say(f"nothing to do: {self.end[1]}")
                 self._warn_of_skipped()
@@ -194,7 +220,9 @@ class TrainingSession:
         with ThreadPoolExecutor(1) as sampler:  # draws the next batch while this one is computed
 
             def sample(iteration: int) -> Any:
-                return sampler.submit(sample_iteration, self.task, self.config, iteration)
+                return sampler.submit(
+                    sample_iteration, self.task, self.config, iteration, self.lengths
+                )
 
             coming = sample(self.progress.iteration + 1)
             while self.end is None:
@@ -278,12 +306,25 @@ class TrainingSession:
             sums = self.progress.sums
             line |= {name: total / count for name, (total, count) in sums.items()}
             line["skipped_updates"] = self.progress.skipped_updates
+            line |= self._plan()
             self.progress.sums = {}
         if iteration % training.entropy_every == 0:
             line |= self._entropies()
         if line:
             self.metrics.append({"iteration": iteration, **line})
             self.observer.log(iteration, line)
+            self.log_values(iteration, line)
+
+    def _plan(self) -> dict[str, float | int]:
+        """What a schedule and a curriculum prescribe for this iteration."""
+        values: dict[str, float | int] = {}
+        if callable(self.rate):
+            updates = self.progress.iteration - self.progress.skipped_updates
+            values["learning_rate"] = float(self.rate(max(updates - 1, 0)))
+        if self.config.training.curriculum:
+            shortest, longest = self.lengths(self.progress.iteration)
+            values |= {"min_length": shortest, "max_length": longest}
+        return values
 
     def _measure(
         self, batches: IterationBatches, training_loss: float

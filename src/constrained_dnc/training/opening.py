@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from constrained_dnc.choices import BACKEND_CHOICES, BackendChoice
-from constrained_dnc.config import Config, differences
+from constrained_dnc.config import Config
 from constrained_dnc.errors import RunError, SettingError
 from constrained_dnc.files import locked, make_folder, read_json, reason_of
 from constrained_dnc.model.backend import AbstractBackend, FusedBackend, PureBackend
 from constrained_dnc.model.dnc import DNC
-from constrained_dnc.training.disk import CONFIG, LOCK, SELECTED, STATUS
+from constrained_dnc.training.disk import CONFIG, LOCK, SELECTED, START, STATUS
 from constrained_dnc.training.observer import Observer
 from constrained_dnc.training.run import (
     Run,
@@ -31,7 +33,7 @@ def prepare_folder(folder: Path) -> None:
         names = os.listdir(folder)
     except OSError as error:
         raise RunError(f"{folder} cannot be read: {reason_of(error)}") from error
-    others = [name for name in names if name != LOCK and name[0] != "."]
+    others = [name for name in names if name not in (LOCK, START) and name[0] != "."]
     if others and not (folder / CONFIG).exists():
         raise SettingError(f"{folder} is neither empty nor a run directory with a {CONFIG}")
 
@@ -99,6 +101,28 @@ def refuse_changes(
             f"{changed[0]} changed since {folder} began, so the run cannot be resumed; restore the "
             "file, train in another folder, or use --restart (restart=True)"
         )
+
+
+def differences(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
+    """The fields in which two configs, as JSON values, differ.
+
+    >>> differences({"seed": 0, "model": {"hidden_size": 8}}, {"seed": 3, "model": {}})
+    'seed is 0, not 3, model.hidden_size is 8, not None'
+    """
+    ours, theirs = (dict(_flattened(values, "")) for values in (stored, wanted))
+    return ", ".join(
+        f"{name} is {ours.get(name)!r}, not {theirs.get(name)!r}"
+        for name in {**ours, **theirs}
+        if ours.get(name) != theirs.get(name)
+    )
+
+
+def _flattened(values: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _flattened(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
 
 
 def backend_name(backend: BackendChoice | AbstractBackend) -> str:

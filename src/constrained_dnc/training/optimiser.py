@@ -1,23 +1,106 @@
-"""The optimiser of a training."""
+"""The optimiser of a training and the schedule of its learning rate."""
 
 from __future__ import annotations
 
-from functools import lru_cache
+import inspect
+from collections.abc import Callable
+from functools import lru_cache, partial
+from typing import Any, TypeAlias
 
+import jax
+import jax.numpy as jnp
 import optax
 
 from constrained_dnc.config import TrainingConfig
+from constrained_dnc.errors import SettingError, first_line, one_of
+from constrained_dnc.plugins import is_import_path, load_function
+from constrained_dnc.recipes import split_recipe
+
+OPTIMISER, SCHEDULE = "training.optimiser", "training.schedule"
+
+Rate: TypeAlias = float | Callable[[Any], Any]
+"""A learning rate, or a function of the number of updates so far, skipped ones not counted."""
+Settings: TypeAlias = tuple[tuple[str, Any], ...]
 
 
 def make_optimiser(config: TrainingConfig) -> optax.GradientTransformation:
-    """Adam after clipping by the global norm."""
-    betas = config.beta_1, config.beta_2
-    return _clipped_adam(config.clip_norm, config.learning_rate, *betas, config.epsilon)
+    """Clipping by the global norm, then the optimiser of the config."""
+    kind, settings = split_recipe(OPTIMISER, config.optimiser)
+    if kind in ("adam", "adamw"):
+        betas = {"b1": config.beta_1, "b2": config.beta_2, "eps": config.epsilon}
+        settings = betas | settings
+    if config.weight_decay is not None:
+        settings["weight_decay"] = config.weight_decay
+    function, rate = _find_optimiser(kind), make_schedule(config)
+    try:
+        return _clipped(function, rate, config.clip_norm, tuple(settings.items()))
+    except Exception as error:  # of optax or the user's code
+        raise _unusable(OPTIMISER, config.optimiser, error) from error
 
 
-@lru_cache(maxsize=8)  # equal settings share one compiled update
-def _clipped_adam(
-    clip_norm: float, learning_rate: float, beta_1: float, beta_2: float, epsilon: float
+def make_schedule(config: TrainingConfig) -> Rate:
+    """The learning rate of the config."""
+    kind, settings = split_recipe(SCHEDULE, config.schedule)
+    rate = config.learning_rate
+    if not is_import_path(kind):
+        return _built_in(kind, rate, config.iterations, tuple(settings.items()))
+    schedule = _user_defined(load_function(SCHEDULE, kind), tuple(settings.items()))
+    try:
+        shape = jax.eval_shape(lambda count: jnp.asarray(schedule(count)), jnp.int32(0)).shape
+    except Exception as error:
+        raise _unusable(SCHEDULE, config.schedule, error) from error
+    if shape:
+        raise SettingError(f"{SCHEDULE} {config.schedule} must return one number")
+    return schedule
+
+
+def _unusable(setting: str, text: str, error: Exception) -> SettingError:
+    return SettingError(f"{setting} {text} cannot be used ({first_line(error)})")
+
+
+def _find_optimiser(kind: str) -> Callable[..., Any]:
+    """A function of optax whose first argument is the learning rate, or a user-defined one."""
+    if is_import_path(kind):
+        return load_function(OPTIMISER, kind)
+    if not _takes_rate(kind):
+        names = [name for name in dir(optax) if _takes_rate(name)]
+        raise SettingError(OPTIMISER, kind, f"{one_of(names, kind)}, or file.py:function")
+    return getattr(optax, kind)
+
+
+def _takes_rate(name: str) -> bool:
+    function = getattr(optax, name, None)
+    if not inspect.isfunction(function) or name.startswith("scale_by"):
+        return False
+    return next(iter(inspect.signature(function).parameters), "") == "learning_rate"
+
+
+# equal settings share one compiled update
+@lru_cache(maxsize=8)
+def _clipped(
+    function: Callable[..., Any], rate: Rate, clip_norm: float, settings: Settings
 ) -> optax.GradientTransformation:
-    adam = optax.adam(learning_rate, b1=beta_1, b2=beta_2, eps=epsilon)
-    return optax.chain(optax.clip_by_global_norm(clip_norm), adam)
+    optimiser = function(rate, **dict(settings))
+    clipped = optax.chain(optax.clip_by_global_norm(clip_norm), optimiser)
+    like = jnp.zeros((2, 2), jnp.float32)
+    jax.eval_shape(lambda leaf: clipped.update(leaf, clipped.init(leaf), leaf), like)
+    return clipped
+
+
+@lru_cache(maxsize=8)
+def _built_in(kind: str, rate: float, iterations: int, settings: Settings) -> Rate:
+    values = dict(settings)
+    final = values.get("final", 0.0)
+    if kind == "linear":
+        return optax.linear_schedule(rate, final * rate, iterations)
+    if kind == "cosine":
+        return optax.cosine_decay_schedule(rate, iterations, alpha=final)
+    if kind == "warmup-cosine":
+        warmup = values.get("warmup", max(1, iterations // 10))
+        return optax.warmup_cosine_decay_schedule(0.0, rate, warmup, iterations, final * rate)
+    return rate
+
+
+@lru_cache(maxsize=8)
+def _user_defined(function: Callable[..., Any], settings: Settings) -> Callable[[Any], Any]:
+    return partial(function, **dict(settings))

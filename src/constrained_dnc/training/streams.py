@@ -13,6 +13,7 @@ import jax
 from constrained_dnc.config import Config
 from constrained_dnc.shapes import Array
 from constrained_dnc.tasks.task import AbstractTask, Batch, generator_of
+from constrained_dnc.training.curriculum import Curriculum, make_curriculum
 
 LENGTHS, SEEN, UNSEEN, ENTROPY, EVALUATION = range(5)
 ENTROPY_BATCH_SIZE = 8
@@ -27,21 +28,27 @@ class IterationBatches:
     unseen: Batch | None  # at iterations that measure
 
 
-def sample_iteration(task: AbstractTask, config: Config, iteration: int) -> IterationBatches:
+def sample_iteration(
+    task: AbstractTask, config: Config, iteration: int, lengths: Curriculum | None = None
+) -> IterationBatches:
     """The training batch of an iteration and, if it measures, one of the unseen length."""
     training = config.training
     unseen = None
     if iteration % training.measure_every == 0:
         key = (config.seed, UNSEEN, iteration)
         unseen = task.sample(key, training.batch_size, training.unseen_length)
-    return IterationBatches(iteration, training_batch(task, config, iteration), unseen)
+    batch = training_batch(task, config, iteration, lengths)
+    return IterationBatches(iteration, batch, unseen)
 
 
-def training_batch(task: AbstractTask, config: Config, iteration: int) -> Batch:
-    """The batch of an update, of a random length."""
+def training_batch(
+    task: AbstractTask, config: Config, iteration: int, lengths: Curriculum | None = None
+) -> Batch:
+    """The batch of an update, of a random length; `lengths` saves loading a user's curriculum."""
     training = config.training
-    lengths = generator_of((config.seed, LENGTHS, iteration))
-    length = int(lengths.integers(training.min_length, training.max_length + 1))
+    shortest, longest = (lengths or make_curriculum(training))(iteration)
+    generator = generator_of((config.seed, LENGTHS, iteration))
+    length = int(generator.integers(shortest, longest + 1))
     return task.sample((config.seed, SEEN, iteration), training.batch_size, length)
 
 

@@ -1,0 +1,79 @@
+"""Optimisers and schedules as text: a name or an import path, then settings."""
+
+from __future__ import annotations
+
+import ast
+from contextlib import suppress
+from typing import Any
+
+from constrained_dnc.errors import (
+    SettingError,
+    did_you_mean,
+    one_of,
+    require_integer,
+    require_number,
+)
+from constrained_dnc.plugins import absolute, is_import_path
+
+ACCEPTED = "NAME or file.py:function, each with or without settings such as ,momentum=0.9"
+SCHEDULES: dict[str, tuple[str, ...]] = {
+    "constant": (),
+    "linear": ("final",),
+    "cosine": ("final",),
+    "warmup-cosine": ("warmup", "final"),
+}
+"""The built-in schedules and their settings."""
+
+
+def split_recipe(setting: str, text: str) -> tuple[str, dict[str, Any]]:
+    """The kind and the settings of an optimiser or a schedule.
+
+    >>> split_recipe("training.optimiser", "sgd,momentum=0.9,nesterov=True")
+    ('sgd', {'momentum': 0.9, 'nesterov': True})
+    """
+    kind, *pairs = text.split(",")
+    settings: dict[str, Any] = {}
+    for pair in pairs:
+        name, sign, value = pair.partition("=")
+        if not sign or not name.isidentifier():
+            raise SettingError(setting, text, ACCEPTED)
+        settings[name] = value
+        with suppress(ValueError, SyntaxError):
+            settings[name] = ast.literal_eval(value)
+    if not kind.isidentifier() and kind not in SCHEDULES and not is_import_path(kind):
+        raise SettingError(setting, text, ACCEPTED)
+    return kind, settings
+
+
+def check_schedule(text: str, iterations: int) -> None:
+    """Refuse an unknown schedule, and settings that a built-in one lacks or that are out of range.
+
+    A user-defined schedule is checked when the training begins.
+    """
+    kind, settings = split_recipe("training.schedule", text)
+    if is_import_path(kind):
+        return
+    if kind not in SCHEDULES:
+        accepted = f"{one_of(SCHEDULES, kind)}, or file.py:function"
+        raise SettingError("training.schedule", kind, accepted)
+    for name, value in settings.items():
+        if name not in SCHEDULES[kind]:
+            available = ", ".join(SCHEDULES[kind]) or "none"
+            hint = did_you_mean(name, SCHEDULES[kind])
+            raise SettingError(f"{kind} has no setting {name!r}{hint}; available: {available}")
+        if name == "final":
+            require_number(f"{kind}.final", value, 0.0, 1.0)
+        else:
+            require_integer(f"{kind}.{name}", value, 1, iterations - 1)
+
+
+def depends_on_iterations(schedule: str) -> bool:
+    """Whether a schedule is spread over all iterations: each of the built-in ones but constant."""
+    kind = schedule.partition(",")[0]
+    return kind in SCHEDULES and kind != "constant"
+
+
+def with_absolute_path(text: str) -> str:
+    """An optimiser, schedule or curriculum whose file, if it names one, has an absolute path."""
+    kind, comma, settings = text.partition(",")
+    return f"{absolute(kind)}{comma}{settings}"
