@@ -399,14 +399,14 @@ def make_config(
 def with_absolute_paths(config: Config) -> Config:
     """The config with absolute paths to user-defined files, so that it is valid in any folder."""
 
-    def with_absolute_path(part: Part) -> Part:
+    def absolute_part(part: Part) -> Part:
         return dataclasses.replace(part, kind=absolute(part.kind))
 
     approach = dataclasses.replace(
         config.approach,
         controller=absolute(config.approach.controller),
-        constraints=tuple(map(with_absolute_path, config.approach.constraints)),
-        memory=with_absolute_path(config.approach.memory),
+        constraints=tuple(map(absolute_part, config.approach.constraints)),
+        memory=absolute_part(config.approach.memory),
     )
     training = dataclasses.replace(
         config.training,
