@@ -128,6 +128,59 @@ class Memory:
         return reads
 
 
+class NTMMemory:
+    """The memory of a neural Turing machine (Graves et al. 2014) for one sample.
+
+    Heads 0 to R - 1 read, head R writes; the write comes first.
+    """
+
+    def __init__(self, memory_size: int, word_size: int, num_reads: int):
+        self.N, self.W, self.R = memory_size, word_size, num_reads
+        self.memory = np.full((memory_size, word_size), 1e-6)
+        self.weights = np.zeros((num_reads + 1, memory_size))
+        self.weights[:, 0] = 1
+
+    def address(
+        self, head: int, key: np.ndarray, beta: float, g: float, s: np.ndarray, gamma: float
+    ) -> None:
+        N = self.N
+        c = content(self.memory, key, beta)  # equations 5 and 6
+        gated = [g * c[i] + (1 - g) * self.weights[head, i] for i in range(N)]  # 7
+        shifted = [0.0] * N
+        for j in range(N):  # 8: what is at slot j moves by -1, 0 or 1, around the ends
+            for move in (-1, 0, 1):
+                shifted[(j + move) % N] += gated[j] * s[move + 1]
+        total = sum(value**gamma for value in shifted)
+        self.weights[head] = [value**gamma / total for value in shifted]  # 9
+
+    def step(self, xi: np.ndarray) -> np.ndarray:
+        W, R = self.W, self.R
+        values = list(xi)
+
+        def take(count: int) -> np.ndarray:
+            return np.array([values.pop(0) for _ in range(count)])
+
+        keys = [take(W) for _ in range(R + 1)]
+        betas = [softplus(x) for x in take(R + 1)]
+        gates = sigmoid(take(R + 1))
+        shifts = [softmax(take(3)) for _ in range(R + 1)]
+        gammas = [1 + softplus(x) for x in take(R + 1)]
+        erase, add = sigmoid(take(W)), take(W)
+        assert not values
+
+        self.address(R, keys[R], betas[R], gates[R], shifts[R], gammas[R])
+        for i in range(self.N):
+            w = self.weights[R, i]
+            for k in range(W):  # equations 3 and 4
+                self.memory[i, k] = self.memory[i, k] * (1 - w * erase[k]) + w * add[k]
+        reads = np.zeros((R, W))
+        for head in range(R):
+            self.address(head, keys[head], betas[head], gates[head], shifts[head], gammas[head])
+            for i in range(self.N):
+                reads[head] += self.weights[head, i] * self.memory[i]  # 2
+        return reads.ravel()
+
+
 def controller_step(
     kind: str, compression: bool, p: dict[str, np.ndarray], chi: np.ndarray, state: list[np.ndarray]
 ) -> tuple[np.ndarray, list[np.ndarray], np.ndarray]:

@@ -9,9 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
+import jax
+import numpy as np
 import pytest
 
 from constrained_dnc import plugins
+from constrained_dnc.approaches import Approach, parse_part
 from constrained_dnc.cli import main
 from constrained_dnc.errors import RunError, SettingError
 from constrained_dnc.evaluation.prediction import predict
@@ -32,6 +35,31 @@ with pathlib.Path(__file__).with_name("executed").open("a") as trace:
 
 class T(Copy):
     name = "mine"
+"""
+
+PARTS = """
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from constrained_dnc import AbstractConstraint, NTMMemory
+
+
+class Scale(AbstractConstraint):
+    factor: jax.Array
+
+    def __init__(self, start):
+        self.factor = jnp.asarray(start)
+
+    def carry(self, cell, key):
+        return self.factor * cell
+
+
+class Louder(NTMMemory):
+    gain: jax.Array = eqx.field(default_factory=lambda: jnp.ones(1))
+
+    def __call__(self, vector, state):
+        state, reads = super().__call__(vector, state)
+        return state, self.gain * reads
 """
 
 
@@ -183,3 +211,24 @@ def test_two_threads_get_one_class(tmp_path):
         futures = [pool.submit(plugins.load_class, "task", path, object) for _ in range(2)]
         first, second = (each.result() for each in futures)
     assert first is second
+
+
+def test_arrays_of_user_defined_parts_are_trained_saved_and_loaded(tmp_path):
+    (tmp_path / "parts.py").write_text(PARTS)
+    scale, louder = (
+        parse_part(f"{tmp_path}/parts.py:{name}") for name in ("Scale,start=0.25", "Louder")
+    )
+    config = replace(
+        tiny_config(iterations=4), approach=Approach("mine", "peephole", (scale,), louder)
+    )
+    run = train(config, tmp_path / "run", threads=1)
+    model = load_run(tmp_path / "run", trust_code=True).selected("seen").model
+    assert model.constraints[0].factor != 0.25
+    assert model.memory.gain != 1
+    for ours, theirs in zip(
+        jax.tree.leaves(model), jax.tree.leaves(run.selected("seen").model), strict=True
+    ):
+        np.testing.assert_array_equal(ours, theirs)
+    assert np.isfinite(evaluate(run, lengths=[2], memories=[3], threads=1)["score"]).all()
+    with pytest.raises(RunError, match="user-defined"):
+        load_run(tmp_path / "run")
