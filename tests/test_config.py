@@ -17,6 +17,7 @@ from constrained_dnc.config import (
     EvaluationConfig,
     TrainingConfig,
     make_config,
+    with_absolute_paths,
     with_min_iterations,
 )
 from constrained_dnc.errors import SettingError
@@ -164,6 +165,14 @@ def test_seeds_have_63_bits():
 def test_strange_lengths_are_refused(text):
     with pytest.raises(SettingError, match="lengths"):
         parse_lengths(text)
+
+
+def test_user_defined_files_get_absolute_paths(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    training = TrainingConfig(optimiser="a.py:f,x=1", schedule="b.py:f", curriculum="c.py:f")
+    config = with_absolute_paths(replace(make_config("sort", "compr"), training=training))
+    assert config.training.optimiser == f"{tmp_path}/a.py:f,x=1"
+    assert config.user_code == tuple(f"{tmp_path}/{name}.py:f" for name in "abc")
 
 
 def test_unknown_preset_is_refused():

@@ -95,7 +95,7 @@ class TrainingConfig:
     """A function of optax with its settings, such as adamw or sgd,momentum=0.9, or
     file.py:function."""
     weight_decay: float | None = field(default=None, metadata=OPTIONAL)
-    """Of optimisers that have it, such as adamw; by default the optimiser's own."""
+    """Of optimisers that have it, such as adamw; None is their own default."""
     schedule: str = field(default="constant", metadata=OPTIONAL)
     """Of the learning rate: constant, linear, cosine, warmup-cosine or file.py:function."""
     curriculum: str = field(default="", metadata=OPTIONAL)

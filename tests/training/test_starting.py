@@ -108,6 +108,8 @@ def test_another_model_or_none_is_refused(finished, tuned, tmp_path):
     folder = shutil.copytree(tuned.folder, tmp_path / "copy")
     with pytest.raises(SettingError, match="holds a run with another config: start is"):
         train(TUNING, folder)
+    with pytest.raises(SettingError, match="to start over from another model, name it"):
+        train(tuned.config, folder, restart=True)
     shutil.copy(folder / "selected.safetensors", folder / "start.safetensors")
     with pytest.raises(RunError, match="other parameters than the run started from"):
         resume(folder)

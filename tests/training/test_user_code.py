@@ -110,9 +110,12 @@ def test_code_is_run_when_it_is_trusted(folder, trained, capsys):
         {"task": "./t.py:T"},
         {"task": "this:T"},
         {"approach": {"name": "mine", "controller": "t.py:T"}},
+        {"training": {"optimiser": "t.py:T,size=3"}},
+        {"training": {"schedule": "t.py:T"}},
+        {"training": {"curriculum": "t.py:T"}},
     ],
 )
-def test_a_relative_path_a_module_or_a_controller_is_not_executed(
+def test_a_relative_path_a_module_or_another_part_is_not_executed(
     folder, trained, change, monkeypatch
 ):
     monkeypatch.chdir(trained)

@@ -41,8 +41,13 @@ DIVERGED = 3
 _PRESET = "Defaults of all options below. On one core, "
 _PRESET += ", ".join(f"{preset.name} takes {preset.run_takes}" for preset in PRESETS.values())
 _PRESET += "; paper is the paper's setting."
-_FROM = "Start from the parameters of a run, or of a pretrained model such as zoo:sort/compr+reg; "
-_FROM += "its settings are the defaults, with --preset its approach and sizes only."
+_FROM = tyro.conf.arg(
+    name="from",
+    metavar="RUN",
+    help="Start from the parameters of a run, or of a pretrained model such as zoo:sort/compr+reg. "
+    "Its settings become the defaults; with --preset, only its approach and sizes.",
+    help_behavior_hint="",
+)
 
 
 @dataclass(frozen=True)
@@ -61,13 +66,13 @@ class Train:
     seed: int = 0
     """Determines the initial parameters and every batch."""
     run_dir: Annotated[Path | None, option()] = None
-    """The run directory; by default runs/TASK-APPROACH-SEED."""
+    """The run directory; by default runs/TASK-APPROACH-SEED, with --from ...-tuned."""
     restart: Flag = False
     """Start over: the run in the run directory is moved aside."""
-    start: Annotated[Path | None, tyro.conf.arg(name="from", metavar="RUN", help=_FROM)] = None
+    start: Annotated[Path | None, _FROM] = None
     selection: Selection = None
-    log: tuple[LoggerChoice, ...] = ()
-    """Show the metrics in these programs too."""
+    log: Annotated[tuple[LoggerChoice, ...], option()] = ()
+    """Programs that show the metrics, one or more."""
     backend: Backend = "auto"
     threads: Threads = None
     trust_code: TrustCode = False
@@ -114,6 +119,8 @@ class Train:
         if not self.task:
             where = f"{self.run_dir} holds no run to resume, and " if self.run_dir else ""
             raise SettingError(f"{where}TASK is missing; see cdnc train --help")
+        if self.selection and not self.start:
+            raise SettingError("--selection needs --from")
         config = Config(
             self.task,
             self.approach,

@@ -104,6 +104,8 @@ def train(
         config = starting.with_start(config, start)
     observer = observer or Observer()
     if restart:
+        if start is None and config.start is not None:
+            raise SettingError("to start over from another model, name it (--from, start=model)")
         opening.move_aside(folder, observer)
     opening.prepare_folder(folder)
     with postponed_signals(observer.say) as stop:
