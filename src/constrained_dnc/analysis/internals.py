@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
@@ -10,7 +11,7 @@ from jaxtyping import Bool
 
 from constrained_dnc.analysis.memory_modes import analyse_modes
 from constrained_dnc.analysis.state_space import analyse_states
-from constrained_dnc.choices import PAPER_RULE
+from constrained_dnc.choices import PAPER_RULE, RULES, SelectionRule
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.shapes import AnyArray, Array, Float
 from constrained_dnc.tasks.task import Batch
@@ -18,15 +19,17 @@ from constrained_dnc.training.run import Run
 from constrained_dnc.training.streams import evaluation_batch
 
 
-def analyse_run(run: Run) -> dict[str, Any]:
+def analyse_run(run: Run, rules: Sequence[SelectionRule] = RULES) -> dict[str, Any]:
     """States at the unseen length of selection and access modes at the longest training length.
 
-    In the paper these are 30 and 15. The parameters are those of the paper's rule.
+    In the paper these are 30 and 15. The parameters are those of the first of `rules` that has
+    selected some; the array `selection` names it.
     States are the carried ones, before any constraint that changes them. A controller without a
     state has none, and those of a run that diverged may not be finite: then they are left out.
     """
-    training, task, model = run.config.training, run.task, run.selected(PAPER_RULE).model
-    arrays: dict[str, Any] = {}
+    selected = run.selected(next((rule for rule in rules if rule in run.rules), PAPER_RULE))
+    training, task, model = run.config.training, run.task, selected.model
+    arrays: dict[str, Any] = {"selection": np.array(selected.rule)}
     batch = evaluation_batch(task, run.config, training.unseen_length, 0)
     carried, uncompressed, _, _ = _inside(model, batch.inputs)
     states = uncompressed if model.changes_state else carried

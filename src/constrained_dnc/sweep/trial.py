@@ -123,7 +123,7 @@ def _complete(plan: Plan, config: Config, run: Run) -> None:
         for memory in memories_of(config, rule)
     ]
     if plan.analyses:
-        write_analysis(plan.folder, config.run_id, analyse_run(run))
+        write_analysis(plan.folder, config.run_id, analyse_run(run, plan.rules))
     write_results(plan.folder, config.run_id, config.training.iterations, concat_results(tables))
 
 
