@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from constrained_dnc.errors import RunError, SettingError
     from constrained_dnc.evaluation.prediction import predict
     from constrained_dnc.evaluation.scoring import evaluate
+    from constrained_dnc.explorer.from_python import explore
     from constrained_dnc.model.backend import choose_backend
     from constrained_dnc.model.build import build_dnc
     from constrained_dnc.model.config import ModelConfig
@@ -64,6 +65,7 @@ __all__ = [
     "check_task",
     "choose_backend",
     "evaluate",
+    "explore",
     "get_approach",
     "get_task",
     "load_pretrained",
@@ -85,6 +87,7 @@ HOMES = {
     "errors": "SettingError RunError",
     "evaluation.prediction": "predict",
     "evaluation.scoring": "evaluate",
+    "explorer.from_python": "explore",
     "model.backend": "choose_backend",
     "model.build": "build_dnc",
     "model.config": "ModelConfig",
