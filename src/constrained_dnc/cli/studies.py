@@ -1,8 +1,9 @@
-"""Commands for studies: study, report, results."""
+"""Commands for studies: study, gather, report, results."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -10,14 +11,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
+from constrained_dnc.approaches import Approach
 from constrained_dnc.choices import RULES, SelectionRule
 from constrained_dnc.cli.parsing import Flag, TrustCode, option, value_of
 from constrained_dnc.cli.progress import ProgressBar
 from constrained_dnc.cli.terminal import console, print_stderr
 from constrained_dnc.config import (
     PRESETS,
+    SECTIONS,
     Config,
     EvaluationConfig,
+    Parts,
     PresetName,
     TrainingConfig,
     get_preset,
@@ -72,9 +76,12 @@ class Study:
 
     @classmethod
     def defaults(cls, arguments: list[str]) -> Study:
-        """The settings of the preset."""
+        """The settings of the preset or, without one, of the study in the folder."""
         preset: Any = value_of(arguments, "--preset", cls.preset)
         model, training, evaluation = get_preset(preset).parts
+        stored = Path(value_of(arguments, "--study", ""), "study.json")
+        if "--preset" not in arguments and "--study" in arguments and stored.is_file():
+            model, training, evaluation = _stored_parts(stored)
         return cls(
             preset=preset,
             model=model,
@@ -103,20 +110,41 @@ class Study:
 
         folder = self.study or Path("studies", self.preset)
         options = {argument for argument in self.arguments if argument.startswith("--")}
-        is_resumed = options <= {"--study", "--workers", "--scheduler", "--trust-code"}
-        if is_resumed and self.study and is_study(folder):
-            return reopen_study(folder, trust_code=self.trust_code)
+        tasks, trials = self.tasks, self.trials
+        approaches: Sequence[str | Approach] = self.approaches
+        rules, analyses = self.rules, not self.no_analyses
+        if self.study and "--preset" not in options and is_study(folder):
+            stored = reopen_study(folder, trust_code=self.trust_code)
+            if options <= {"--study", "--workers", "--scheduler", "--trust-code"}:
+                return stored
+            tasks = tasks or tuple(config.task for config in stored.configs)
+            approaches = approaches or tuple(config.approach for config in stored.configs)
+            trials = trials or max(config.seed for config in stored.configs) + 1
+            rules = rules if "--rules" in options else stored.rules
+            analyses = analyses and stored.analyses
         settings = (self.model, self.training, self.evaluation)
         request = make_request(
             self.preset,
-            self.tasks,
-            self.approaches,
-            self.trials,
+            tasks,
+            approaches,
+            trials,
             parts=settings,
-            rules=self.rules,
-            analyses=not self.no_analyses,
+            rules=rules,
+            analyses=analyses,
         )
         return open_study(folder, request, ["study", *self.arguments])
+
+
+def _stored_parts(path: Path) -> Parts:
+    """The settings in a study.json."""
+    from constrained_dnc.files import corruption_named, read_json  # noqa: PLC0415 - slow to import
+
+    settings = read_json(path)
+    with corruption_named(path):
+        model, training, evaluation = (
+            kind(**settings["settings"][name]) for name, kind in SECTIONS.items()
+        )
+    return model, training, evaluation
 
 
 @dataclass(frozen=True)

@@ -84,7 +84,7 @@ class Request:
 def make_request(
     preset: str,
     tasks: Sequence[str] = (),
-    approaches: Sequence[str] = (),
+    approaches: Sequence[str | Approach] = (),
     trials: int | None = None,
     iterations: int | None = None,
     parts: Parts | None = None,
