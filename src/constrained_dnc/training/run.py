@@ -81,7 +81,7 @@ class Run:
     folder: Path
     config: Config
     backend: str
-    """fused, pure, the class name of a user-defined backend, or user-defined for a saved model."""
+    """fused, pure, or the qualified class name of a user-defined backend."""
     threads: int
 
     @cached_property
@@ -237,7 +237,7 @@ def save_run(
         seconds=0.0,
         updated=datetime.now(UTC).isoformat(timespec="seconds"),
     )
-    write_config(folder, config, "user-defined", threads=1)
+    write_config(folder, config, "pure", threads=1)
     (folder / METRICS).touch()
     write_selected(folder, selection, parameters, iteration, mean=None)
     write_json(folder / STATUS, dataclasses.asdict(status))
