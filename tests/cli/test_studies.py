@@ -60,6 +60,7 @@ def test_the_folder_alone_resumes_what_was_requested(form, tmp_path, monkeypatch
     assert "3 runs, 3 ended, 0 to go" in capsys.readouterr().err
     larger = open_study(tmp_path, make_request("smoke", ["sort"], ["compr"], trials=3))
     assert set(larger.configs) > set(plan.configs)
+    assert read_json(tmp_path / "study.json")["preset"] == "smoke"
     assert {*read_json(tmp_path / "study.json")["runs"]} == {it.run_id for it in larger.configs}
 
 

@@ -119,7 +119,8 @@ class Study:
                 return stored
             tasks = tasks or tuple(config.task for config in stored.configs)
             approaches = approaches or tuple(config.approach for config in stored.configs)
-            trials = trials or max(config.seed for config in stored.configs) + 1
+            if trials is None:
+                trials = max(config.seed for config in stored.configs) + 1
             rules = rules if "--rules" in options else stored.rules
             analyses = analyses and stored.analyses
         settings = (self.model, self.training, self.evaluation)

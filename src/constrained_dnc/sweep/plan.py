@@ -227,7 +227,7 @@ def _write_study(
     write_json(
         folder / STUDY,
         {
-            "preset": preset,
+            "preset": stored.get("preset", preset),
             "requests": [
                 *(old for old in stored.get("requests", []) if old not in requests),
                 *requests,
