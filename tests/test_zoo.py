@@ -64,9 +64,24 @@ def test_the_best_trial_is_that_of_the_rule(shipped, models):
     model, task = load_pretrained("copy", "compr")
     assert task.name == "copy"
     np.testing.assert_array_equal(model.output_weight, best.selected("score").model.output_weight)
-    metadata = zoo.find("zoo:copy/compr").about
+    metadata = zoo.find("zoo:copy/compr").metadata
     assert (metadata["trials"], metadata["iterations"], metadata["commit"]) == ([0, 1], 20, "abc")
     assert metadata["trial"] == best.config.seed
+
+
+@pytest.mark.parametrize("wrong", [{"scores": []}, {"scores": {"score": [1]}}, {"trials": 3}])
+def test_scores_of_a_wrong_type_cost_one_sentence(models, wrong):
+    path = models / "copy" / "compr" / "scores.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | wrong))
+    with pytest.raises(RunError, match=r"scores\.json cannot be read"):
+        zoo.find("zoo:copy/compr").max_length()
+
+
+def test_a_rule_without_parameters_is_named_with_those_that_have_some():
+    with pytest.raises(SettingError) as refusal:
+        load_pretrained("sort", "compr+reg", "seen")
+    sentence = "sort/compr+reg has no parameters selected by 'seen'; available: score"
+    assert str(refusal.value) == sentence
 
 
 def test_a_pretrained_model_has_the_parameters_of_the_requested_rule():

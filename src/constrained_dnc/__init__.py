@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from constrained_dnc.errors import RunError, SettingError
     from constrained_dnc.evaluation.prediction import predict
     from constrained_dnc.evaluation.scoring import evaluate
+    from constrained_dnc.explorer.from_python import explore
     from constrained_dnc.model.backend import choose_backend
     from constrained_dnc.model.build import build_dnc
     from constrained_dnc.model.config import ModelConfig
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from constrained_dnc.training.loop import resume, train
     from constrained_dnc.training.observer import Observer, Snapshot
     from constrained_dnc.training.replay import replay
-    from constrained_dnc.training.run import Run, load_pretrained, load_run
+    from constrained_dnc.training.run import Run, load_pretrained, load_run, save_run
 
     __version__: str
 
@@ -69,6 +70,7 @@ __all__ = [
     "check_task",
     "choose_backend",
     "evaluate",
+    "explore",
     "get_approach",
     "get_task",
     "load_pretrained",
@@ -78,6 +80,7 @@ __all__ = [
     "predict",
     "replay",
     "resume",
+    "save_run",
     "task_names",
     "total_loss",
     "train",
@@ -89,6 +92,7 @@ HOMES = {
     "errors": "SettingError RunError",
     "evaluation.prediction": "predict",
     "evaluation.scoring": "evaluate",
+    "explorer.from_python": "explore",
     "model.backend": "choose_backend",
     "model.build": "build_dnc",
     "model.config": "ModelConfig",
@@ -109,7 +113,7 @@ HOMES = {
     "training.loop": "resume train",
     "training.observer": "Observer Snapshot",
     "training.replay": "replay",
-    "training.run": "Run load_pretrained load_run",
+    "training.run": "Run load_pretrained load_run save_run",
 }
 """The public names by module."""
 

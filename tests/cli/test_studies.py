@@ -12,7 +12,7 @@ import pytest
 from constrained_dnc.cli import main, studies
 from constrained_dnc.cli.studies import _print_estimate
 from constrained_dnc.config import make_config
-from constrained_dnc.files import locked
+from constrained_dnc.files import locked, read_json
 from constrained_dnc.sweep import executors, trial
 from constrained_dnc.sweep.plan import Plan, make_request, memories_of, open_study
 from constrained_dnc.sweep.trial import estimate_seconds
@@ -56,18 +56,23 @@ def test_the_folder_alone_resumes_what_was_requested(form, tmp_path, monkeypatch
     assert main(["study", *form.format(tmp_path).split()]) == 0
     assert "2 runs, 2 ended, 0 to go" in capsys.readouterr().err
     assert (tmp_path / "study.json").read_bytes() == before
-    assert main(["study", *form.format(tmp_path).split(), "--trials", "3"]) == 2
-    assert "differs from that of the study" in capsys.readouterr().err
-    assert len(plan.configs) == 2
+    assert main(["study", *form.format(tmp_path).split(), "--trials", "3"]) == 0
+    assert "3 runs, 3 ended, 0 to go" in capsys.readouterr().err
+    larger = open_study(tmp_path, make_request("smoke", ["sort"], ["compr"], trials=3))
+    assert set(larger.configs) > set(plan.configs)
+    assert read_json(tmp_path / "study.json")["preset"] == "smoke"
+    assert {*read_json(tmp_path / "study.json")["runs"]} == {it.run_id for it in larger.configs}
 
 
-def test_the_estimate_is_of_updates_and_measures(monkeypatch):
+def test_the_estimate_is_of_updates_and_measures(monkeypatch, tmp_path):
     config = make_config("copy", "compr", preset="smoke")
-    times = iter([2.0, 30.0, *[0.0] * len(memories_of(config))])
+    times = iter([2.0, 30.0, *[0.0] * len(memories_of(config)), 7.0])
     monkeypatch.setattr(trial, "_seconds", lambda work: next(times))
     expected = 2.0 * config.training.iterations
     expected += 30.0 * config.training.iterations / config.training.measure_every
-    assert estimate_seconds(config) == (pytest.approx(expected), 0.0)
+    estimate = estimate_seconds(Plan(tmp_path), config)
+    assert estimate.training == pytest.approx(expected)
+    assert (estimate.evaluation, estimate.analysis) == (0.0, 7.0)
 
 
 def test_runs_of_an_earlier_study_and_missing_workers_are_named(tmp_path, capsys):

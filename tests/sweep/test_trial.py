@@ -278,8 +278,10 @@ def test_a_diverged_run_is_counted(plan, bad_tasks, measure_every):
     assert row == ("diverged", 100, 100)
 
 
-def test_the_estimate_counts_training_and_evaluation():
-    training, evaluation = estimate_seconds(tiny_config(iterations=1000))
-    longer, _ = estimate_seconds(tiny_config(iterations=100_000))
-    assert 0 < 10 * training < longer
-    assert evaluation > 0
+def test_the_estimate_counts_training_evaluation_and_analyses(tmp_path):
+    quick = Plan(tmp_path, rules=("score",), analyses=False)
+    short = estimate_seconds(quick, tiny_config(iterations=1000))
+    long = estimate_seconds(Plan(tmp_path), tiny_config(iterations=100_000))
+    assert 0 < 10 * short.training < long.training
+    assert short.evaluation > 0
+    assert short.analysis == 0 < long.analysis

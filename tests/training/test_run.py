@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import equinox as eqx
 import jax
@@ -12,12 +12,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from constrained_dnc import zoo
+from constrained_dnc.cli import main
 from constrained_dnc.errors import RunError, SettingError
 from constrained_dnc.evaluation.prediction import predict
 from constrained_dnc.files import write_json
 from constrained_dnc.training.disk import SELECTED
 from constrained_dnc.training.loop import train
-from constrained_dnc.training.run import initial_model, load_run, write_config, write_selected
+from constrained_dnc.training.run import (
+    initial_model,
+    load_run,
+    save_run,
+    write_config,
+    write_selected,
+)
 from tiny_runs import STATUS, fingerprint, tiny_config
 
 
@@ -31,6 +38,38 @@ def store_selected(folder, rule, approach="compr"):
     parameters = eqx.filter(initial_model(tiny_config(approach=approach)), eqx.is_inexact_array)
     write_selected(folder, rule, parameters, 3, 0.5)
     return folder / SELECTED[rule]
+
+
+@pytest.mark.parametrize("approach", ["compr+reg", "stateless-baseline"])
+def test_a_saved_model_is_a_run(tmp_path, approach):
+    config, folder = tiny_config(approach=approach), tmp_path / "saved"
+    model = jax.tree.map(lambda a: a + 0.5, initial_model(config))
+    save_run(model, config, folder, iteration=30)
+    run = load_run(folder)
+    assert eqx.tree_equal(run.model, model)
+    assert (run.status.state, run.status.iteration, run.rules) == ("finished", 30, ["score"])
+    assert (run.config, run.metrics) == (config, [])
+    assert predict(run, "1 2 3") == predict(model, "1 2 3", task="copy")
+    assert main(["evaluate", str(folder), "--lengths", "2"]) == 0
+    with pytest.raises(SettingError, match="saved is not empty"):
+        save_run(model, config, folder)
+    longer = replace(config, training=replace(config.training, iterations=100))
+    with pytest.raises(RunError, match="no checkpoint to resume from"):
+        train(longer, folder)
+
+
+@pytest.mark.parametrize(
+    ("other", "sentence"),
+    [
+        (tiny_config("add"), r"parameters/controller\.weight is float32 of shape"),
+        (tiny_config(approach="reg"), "missing|of shape|not the parts"),
+        (replace(tiny_config(), model=replace(tiny_config().model, memory_size=5)), "with 4 slots"),
+    ],
+)
+def test_a_model_that_the_config_does_not_describe_is_not_saved(tmp_path, other, sentence):
+    with pytest.raises(SettingError, match=f"config does not describe this model.*({sentence})"):
+        save_run(initial_model(other), tiny_config(), tmp_path / "saved")
+    assert not (tmp_path / "saved").exists()
 
 
 def test_config_backend_and_threads_come_back(folder):

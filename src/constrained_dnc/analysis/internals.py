@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
@@ -10,33 +11,43 @@ from jaxtyping import Bool
 
 from constrained_dnc.analysis.memory_modes import analyse_modes
 from constrained_dnc.analysis.state_space import analyse_states
-from constrained_dnc.choices import PAPER_RULE
+from constrained_dnc.choices import PAPER_RULE, RULES, SelectionRule
+from constrained_dnc.config import Config
 from constrained_dnc.model.dnc import DNC, Internals
 from constrained_dnc.model.dnc_memory import Interface
 from constrained_dnc.shapes import AnyArray, Float
-from constrained_dnc.tasks.task import Batch
+from constrained_dnc.tasks.task import AbstractTask, Batch
 from constrained_dnc.training.run import Run
 from constrained_dnc.training.streams import evaluation_batch
 
 
-def analyse_run(run: Run) -> dict[str, Any]:
+def analyse_run(run: Run, rules: Sequence[SelectionRule] = RULES) -> dict[str, Any]:
+    """The analyses of the parameters that the first possible of `rules` selected.
+
+    The array `selection` names that rule.
+    """
+    selected = run.selected(next((rule for rule in rules if rule in run.rules), PAPER_RULE))
+    arrays = analyse_model(selected.model, run.task, run.config)
+    return {"selection": np.array(selected.rule), **arrays}
+
+
+def analyse_model(model: DNC, task: AbstractTask, config: Config) -> dict[str, Any]:
     """States at the unseen length of selection and access modes at the longest training length.
 
-    In the paper these are 30 and 15. The parameters are those of the paper's rule.
-    States are the carried ones, before any constraint that changes them. A controller without a
-    state has none, and those of a run that diverged may not be finite: then they are left out, as
-    are access modes of another memory than the DNC's.
+    In the paper these are 30 and 15. States are the carried ones, before any constraint that
+    changes them. A controller without a state has none, and those of a run that diverged may not be
+    finite: then they are left out, as are access modes of another memory than the DNC's.
     """
-    training, task, model = run.config.training, run.task, run.selected(PAPER_RULE).model
+    training = config.training
     arrays: dict[str, Any] = {}
-    batch = evaluation_batch(task, run.config, training.unseen_length, 0)
+    batch = evaluation_batch(task, config, training.unseen_length, 0)
     inside = _inside(model, batch.inputs)
     states = inside.uncompressed_cell_state if model.changes_state else inside.cell_state
     if states.shape[-1] and np.isfinite(states).all():
         encoding = task.encoding_steps(training.unseen_length)
         arrays |= analyse_states(np.asarray(states), encoding, batch.num_steps)
     if isinstance(inside.interface, Interface):
-        batch = evaluation_batch(task, run.config, training.max_length, 0)
+        batch = evaluation_batch(task, config, training.max_length, 0)
         interface = _inside(model, batch.inputs).interface
         gates, modes = np.asarray(interface.allocation_gate), np.asarray(interface.read_modes)
         encoding = task.encoding_steps(training.max_length)

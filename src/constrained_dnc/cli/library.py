@@ -117,7 +117,10 @@ def _print_answers(length: int, seed: int) -> None:
     from constrained_dnc.evaluation.prediction import predict  # noqa: PLC0415
     from constrained_dnc.zoo import pretrained  # noqa: PLC0415
 
-    for name in (model for model in pretrained() if model.endswith("/compr+reg")):
+    models = [name for name in pretrained() if name.endswith("/compr+reg")]
+    if not models:
+        raise SettingError("this installation has no pretrained models")
+    for name in models:
         run = open_model(name, trust_code=False)
         task = run.task
         problems = task.sample(seed, SAMPLES, length).problems

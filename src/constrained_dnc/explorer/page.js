@@ -371,7 +371,7 @@ function memoryWords({memory_size, all_slots, model}) {
 }
 
 function showOrigin({from, model}) {
-  from.textContent = `${model.name}: parameters of iteration ${model.iteration}, chosen by rule ${model.rule}; ${model.state}.`;
+  from.textContent = model.rule ? `${model.name}: parameters of iteration ${model.iteration}, chosen by rule ${model.rule}; ${model.state}.` : "";
 }
 
 function answerCard(view) {

@@ -48,7 +48,7 @@ class Curve:
 def pretrained_curves(name: str, rule: SelectionRule, run: Run) -> tuple[Curve, ...]:
     """Scores that come with a pretrained model, by its rule and by the paper's."""
     model = zoo.find(name)
-    iterations = {**run.status.best_iteration, zoo.RULE: model.about["iteration"]}
+    iterations = {**run.status.best_iteration, zoo.RULE: model.metadata["iteration"]}
     return tuple(
         Curve(each, memory_in_words(memory), scores, iterations.get(each))
         for each in dict.fromkeys((rule, PAPER_RULE))

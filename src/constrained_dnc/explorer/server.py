@@ -57,8 +57,10 @@ class ModelCache:
         selection: SelectionRule | None = None,
         *,
         trust_code: bool = False,
+        opened: Sequence[Model] = (),
     ):
-        self.names = tuple(dict.fromkeys(names))
+        self._opened = {model.name: model for model in opened}
+        self.names = tuple(dict.fromkeys([*self._opened, *names]))
         self.selection, self.trust_code = selection, trust_code
         self._models: dict[str, tuple[Any, Model]] = {}
         self._traces = lru_cache(TRACES_KEPT)(trace)
@@ -67,6 +69,8 @@ class ModelCache:
         """A model as it is now."""
         if name not in self.names:
             raise SettingError("model", name, one_of(self.names))
+        if name in self._opened:
+            return self._opened[name]
         key = cache_key(name)
         if name not in self._models or self._models[name][0] != key:
             model = open_model(name, self.selection, trust_code=self.trust_code)

@@ -15,13 +15,11 @@ from jaxtyping import Float
 
 from constrained_dnc.analysis.state_space import reduce_states
 from constrained_dnc.errors import SettingError
-from constrained_dnc.evaluation.memories import memory_for
 from constrained_dnc.explorer.models import MAX_DRAWN_LENGTH, Model
-from constrained_dnc.model.backend import padded
+from constrained_dnc.model.backend import choose_backend, padded
 from constrained_dnc.model.config import MemorySize, require_memory_size
 from constrained_dnc.model.dnc import DNC, Internals
 from constrained_dnc.tasks.task import AbstractTask, Batch, DrawnSample, Problem
-from constrained_dnc.training.run import backend_for
 
 MAX_DRAWN_SLOTS = 1000
 PER_SLOT = ("usage", "precedence", "write_weights", "read_weights")
@@ -136,7 +134,7 @@ def read_problem(task: AbstractTask, text: str) -> Problem:
 
 
 def _with_memory(model: Model, memory_size: MemorySize) -> DNC:
-    return model.dnc.with_memory_size(memory_for(model.run, memory_size, model.selected))
+    return model.dnc.with_memory_size(model.subject.memory(memory_size))
 
 
 def state_paths(
@@ -151,7 +149,7 @@ def state_paths(
         others = model.task.sample(0, companions, trace.batch.length)
         inputs = np.concatenate([inputs, others.inputs], axis=1)
     dnc = _with_memory(model, trace.memory_size)
-    backend = backend_for(model.config, dnc, threads=1)
+    backend = choose_backend("auto", dnc, model.task.loss, threads=1)
     states = np.asarray(backend.forward(dnc, inputs, keep_state=False).cell_states)
     if not states.shape[-1] or not np.isfinite(states).all():
         return None

@@ -35,7 +35,7 @@ def score_figure(trace: Trace) -> go.Figure | None:
         model.scores,
         trace.batch.length,
         model.training_lengths,
-        published.max_lengths(False).get((model.task.name, model.config.approach.name)),
+        published.max_lengths(False).get((model.task.name, model.approach)),
         [curve.name for curve in model.curves if curve.rule == PAPER_RULE],
     )
 
@@ -137,13 +137,13 @@ def describe_panels() -> list[dict[str, Any]]:
 
 def describe(model: Model) -> dict[str, Any]:
     """A model's metadata, for the page."""
-    training = model.config.training
+    training = model.training
     lengths = (4, training.max_length, training.unseen_length, 2 * training.unseen_length)
     return {
         "name": model.name,
         "task": model.task.name,
         "summary": model.task.summary,
-        "approach": model.config.approach.name,
+        "approach": model.approach,
         "iteration": model.iteration,
         "rule": model.rule,
         "state": model.state,
@@ -178,8 +178,8 @@ def view(trace: Trace) -> dict[str, Any]:
         "first_result_step": trace.first_result_step,
         "slots": slots,
         "touched": figures.TOUCHED,
-        "heads": trace.model.config.model.num_reads,
-        "word": trace.model.config.model.word_size,
+        "heads": trace.internals.interface.free_gates.shape[-1],
+        "word": trace.internals.memory.memory.shape[-1],
         "score": trace.score,
         "score_kind": trace.model.task.score_kind,
         "answer_note": trace.model.task.answer_note,
@@ -202,9 +202,9 @@ def states(trace: Trace) -> dict[str, Any] | None:
 def scores_note(model: Model) -> str:
     """The stored numbers and the paper's, each with its rule, iteration and memory."""
     stored = scores.describe_curves(model.curves, model.iterations)
-    if not stored:
+    if not stored and model.rule:
         stored = f"No scores are stored; `cdnc evaluate {model.name}` makes them."
-    paper = scores.describe_paper(model.task.name, model.config.approach.name)
+    paper = scores.describe_paper(model.task.name, model.approach)
     return f"{stored} {paper}".rstrip()
 
 

@@ -108,6 +108,9 @@ def train(
             raise SettingError("to start over from another model, name it (--from, start=model)")
         opening.move_aside(folder, observer)
     opening.prepare_folder(folder)
+    if opening.has_ended_without_checkpoint(folder, config):
+        observer.say(f"nothing to do: {folder} has ended")
+        return open_run(folder)
     with postponed_signals(observer.say) as stop:
         with locked(folder / LOCK) as is_in_place, jax.enable_x64(False):
             if start is not None and not (folder / CONFIG).exists():
