@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from constrained_dnc.choices import RULES, SelectionRule
+from constrained_dnc.choices import RULES, Inference, SelectionRule
 from constrained_dnc.cli.parsing import Flag, TrustCode, option, value_of
 from constrained_dnc.cli.progress import ProgressBar
 from constrained_dnc.cli.terminal import console, print_stderr
@@ -58,8 +58,10 @@ class Study:
     """The address of a running Dask scheduler, such as tcp://head:8786, instead."""
     rules: Annotated[tuple[SelectionRule, ...], option()] = RULES
     """Selection rules whose parameters are evaluated; score alone for a quick look."""
+    inference: Annotated[tuple[Inference, ...], option()] = ("network",)
+    """How models run when they are scored: network, digital, or both."""
     no_analyses: Flag = False
-    """Leave out the analyses of states and memory access, and their figures."""
+    """Leave out the analyses of states and memory access, their figures, and state counts."""
     trust_code: TrustCode = False
     model: ModelConfig = field(default_factory=ModelConfig)
     """Sizes and constants of the DNC."""
@@ -85,7 +87,7 @@ class Study:
 
     def run(self) -> int:
         """Bring every run to its end, then write the report; 1 if a run failed."""
-        for name in ("tasks", "approaches", "rules"):
+        for name in ("tasks", "approaches", "rules", "inference"):
             if f"--{name}" in self.arguments and not getattr(self, name):
                 raise SettingError(f"--{name} needs at least one name")
         if self.workers is not None:
@@ -122,6 +124,7 @@ class Study:
             parts=settings,
             rules=self.rules,
             analyses=not self.no_analyses,
+            inferences=self.inference,
         )
         return open_study(folder, request, ["study", *self.arguments])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from constrained_dnc.digital.calibration import Calibration
+from constrained_dnc.digital.candidates import Candidates
 from constrained_dnc.digital.states import LENGTHS
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.tasks.task import AbstractTask
@@ -25,19 +25,21 @@ def state_count(
     Powers of two up to 4096 are tried. None if these are too few, or if the model answers no better
     than one that ignores its input; 1 for a controller without a state.
     """
-    return count_states(Calibration(model, task, lengths, seed, threads))
+    return count_states(Candidates(model, task, lengths, seed, threads))
 
 
-def count_states(calibration: Calibration) -> int | None:
-    """The state count of the model that is being calibrated."""
-    if not calibration.loss_to_lose > 0:  # NaN too
+def count_states(candidates: Candidates) -> int | None:
+    """The state count of a model."""
+    if not candidates.gain > 0:  # also NaN
         return None
-    if not calibration.can_snap:
-        return None if calibration.states.shape[1] else 1
-    for count in COUNTS:
-        states = calibration.centroids(count)
-        if calibration.keeps_score(calibration.measure("soft", states)):
-            return len(states)
-        if len(states) < count:
-            return None
-    return None
+    if not candidates.states().shape[1]:
+        return 1
+    if not candidates.can_snap() or not _is_kept(candidates, None):
+        return None
+    kept = next((count for count in COUNTS if _is_kept(candidates, count)), None)
+    return None if kept is None else len(candidates.centroids("soft", kept))
+
+
+def _is_kept(candidates: Candidates, count: int | None) -> bool:
+    states = candidates.centroids("soft", count)
+    return candidates.keeps_score(candidates.measure("soft", states))

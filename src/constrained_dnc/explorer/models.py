@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from constrained_dnc import zoo
-from constrained_dnc.choices import SelectionRule
+from constrained_dnc.choices import Inference, SelectionRule
 from constrained_dnc.config import Config
+from constrained_dnc.digital.storage import digital_of
 from constrained_dnc.explorer.scores import Curve, pretrained_curves, stored_curves
 from constrained_dnc.files import is_locked
 from constrained_dnc.model.dnc import DNC
@@ -35,16 +36,20 @@ class Model:
     is_training: bool
     curves: tuple[Curve, ...]
     """Stored scores, those of the parameters shown first."""
+    inference: Inference = "network"
 
     @cached_property
     def selected(self) -> Selected:
         """The parameters; read when they are needed, as a page may list many models."""
         return self.run.selected(self.rule)
 
-    @property
+    @cached_property
     def dnc(self) -> DNC:
-        """The network itself."""
-        return self.selected.model
+        """The network itself, or with its digital parts."""
+        model = self.selected.model
+        if self.inference == "network":
+            return model
+        return digital_of(self.run, self.selected).apply(model)
 
     @property
     def config(self) -> Config:
@@ -71,7 +76,11 @@ class Model:
 
 
 def open_model(
-    name: str, selection: SelectionRule | None = None, *, trust_code: bool = False
+    name: str,
+    selection: SelectionRule | None = None,
+    *,
+    inference: Inference = "network",
+    trust_code: bool = False,
 ) -> Model:
     """A pretrained model, zoo:TASK/APPROACH, or the one that a run directory holds now.
 
@@ -93,6 +102,7 @@ def open_model(
         state=_in_words(status),
         is_training=status.state == "training",
         curves=curves,
+        inference=inference,
     )
 
 

@@ -14,7 +14,7 @@ import tornado.httpserver
 import tornado.web
 from plotly.offline import get_plotlyjs
 
-from constrained_dnc.choices import SelectionRule
+from constrained_dnc.choices import Inference, SelectionRule
 from constrained_dnc.errors import RunError, SettingError, one_of
 from constrained_dnc.explorer import views
 from constrained_dnc.explorer.models import MAX_DRAWN_LENGTH, Model, cache_key, open_model
@@ -56,10 +56,15 @@ class ModelCache:
         names: Sequence[str],
         selection: SelectionRule | None = None,
         *,
+        inference: Inference = "network",
         trust_code: bool = False,
     ):
         self.names = tuple(dict.fromkeys(names))
-        self.selection, self.trust_code = selection, trust_code
+        self.options: dict[str, Any] = {
+            "selection": selection,
+            "inference": inference,
+            "trust_code": trust_code,
+        }
         self._models: dict[str, tuple[Any, Model]] = {}
         self._traces = lru_cache(TRACES_KEPT)(trace)
 
@@ -69,7 +74,7 @@ class ModelCache:
             raise SettingError("model", name, one_of(self.names))
         key = cache_key(name)
         if name not in self._models or self._models[name][0] != key:
-            model = open_model(name, self.selection, trust_code=self.trust_code)
+            model = open_model(name, **self.options)
             self._models[name] = key, model
         return self._models[name][1]
 
