@@ -52,7 +52,7 @@ def unroll_side_by_side(
     steps = max(len(batch.inputs) for batch in batches)
     blank = [((0, steps - len(batch.inputs)), (0, 0), (0, 0)) for batch in batches]
     inputs = [np.pad(batch.inputs, pad) for batch, pad in zip(batches, blank, strict=True)]
-    unrolled = backend.forward(model, np.concatenate(inputs, axis=1))
+    unrolled = backend.forward(model, np.concatenate(inputs, axis=1), keep_state=False)
     ends = np.cumsum([batch.inputs.shape[1] for batch in batches])[:-1]
     parts = zip(
         batches,
