@@ -21,6 +21,9 @@ PAPER_RULE: SelectionRule = "unseen"
 LoggerChoice: TypeAlias = Literal["tensorboard", "wandb", "trackio"]
 """Where metrics go besides metrics.jsonl."""
 LOGGERS: tuple[LoggerChoice, ...] = get_args(LoggerChoice)
+Inference: TypeAlias = Literal["network", "digital"]
+"""How a model runs: as trained, or with hard writes and snapped states."""
+INFERENCES: tuple[Inference, ...] = get_args(Inference)
 
 EXTENSION = 10
 """How many times larger the extended memory is."""

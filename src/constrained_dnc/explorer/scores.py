@@ -58,7 +58,7 @@ def pretrained_curves(name: str, rule: SelectionRule, run: Run) -> tuple[Curve, 
 
 
 def stored_curves(run: Run, rule: SelectionRule) -> tuple[Curve, ...]:
-    """Scores that `cdnc evaluate` stored, by this rule and by the paper's; one curve a memory."""
+    """Scores that `cdnc evaluate` stored, by this rule and by the paper's, of every memory."""
     path = run.folder / EVALUATION_FILE
     if not path.exists():
         return ()
@@ -69,14 +69,15 @@ def stored_curves(run: Run, rule: SelectionRule) -> tuple[Curve, ...]:
         return ()
     is_shown = table["selection"].isin((rule, PAPER_RULE)) & (table["batches"] > 0)
     table = table[is_shown & (table["run_id"] == run.config.run_id)]
+    by = ["selection", "memory", "inference"]
     return tuple(
         Curve(
             str(each),
-            memory_in_words(str(memory)),
+            memory_in_words(str(memory)) + (", digital" if inference == "digital" else ""),
             dict(zip(rows["length"].tolist(), rows["score"].tolist(), strict=True)),
             int(rows["iteration"].iloc[0]),
         )
-        for (each, memory), rows in table.groupby(["selection", "memory"], sort=False)
+        for (each, memory, inference), rows in table.groupby(by, sort=False)
     )
 
 

@@ -9,8 +9,9 @@ start.safetensors        the parameters that the run started from, if those of a
 nonfinite/iteration-ITERATION.safetensors           the parameters before a skipped update
 tensorboard/, wandb/     the metrics again, with --log
 lock                     held by the process that trains
-evaluation.parquet       scores, one row per rule, memory and length
+evaluation.parquet       scores, one row per rule, memory, inference and length
 free-capacity.json       the least free capacity of selected parameters, for a growing memory
+digital-RULE.safetensors  the digital parts of selected parameters, and how they were chosen
 frontier.parquet, frontier.png  scores over length and memory size
 """
 
@@ -31,6 +32,7 @@ NONFINITE = "nonfinite"
 START = "start.safetensors"
 TENSORBOARD = "tensorboard"
 FREE_CAPACITY = "free-capacity.json"
+DIGITAL: dict[SelectionRule, str] = {rule: f"digital-{rule}.safetensors" for rule in SELECTED}
 FRONTIER, FRONTIER_PICTURE = "frontier.parquet", "frontier.png"
 
 
