@@ -51,11 +51,6 @@ class Model:
         return self.run.config
 
     @property
-    def scores(self) -> dict[str, dict[int, float]]:
-        """Stored score by length, by the name of the curve."""
-        return {curve.name: curve.scores for curve in self.curves}
-
-    @property
     def memory_size(self) -> int:
         """Slots of the memory in training."""
         return self.config.model.memory_size
@@ -82,17 +77,19 @@ def open_model(
     status = run.status
     rule = run.default_rule if selection is None else selection
     _, _, metadata = run.read_selected(rule)
-    curves = pretrained_curves(name, rule, run) if run.is_pretrained else stored_curves(run, rule)
+    iteration = metadata["iteration"]
     return Model(
         name=name,
         task=run.task,
         run=run,
         rule=rule,
-        iteration=metadata["iteration"],
+        iteration=iteration,
         iterations=status.iteration,
         state=_in_words(status),
         is_training=status.state == "training",
-        curves=curves,
+        curves=pretrained_curves(name, rule)
+        if run.is_pretrained
+        else stored_curves(run, rule, iteration),
     )
 
 

@@ -29,24 +29,20 @@ def one_file(traces: Sequence[Trace]) -> str:
         }
         for trace in traces
     ]
-    content = {"models": [each["model"] for each in shown], "views": shown}
     plotly = get_plotlyjs().replace("</script", "<\\/script")
-    return _fill(content, f"<script>{plotly}</script>")
+    return _fill({"models": [], "views": shown}, f"<script>{plotly}</script>")
 
 
 def _fill(content: dict[str, Any], plotly: str) -> str:
     folder = resources.files(__package__)
-    parts = {
-        name: folder.joinpath(f"page.{name}").read_text("utf-8")
-        for name in ("css", "js", "legend.js", "controls.js")
+    names = {
+        "html": "page.html",
+        "style": "page.css",
+        "script": "page.js",
+        "controls": "controls.js",
     }
+    texts = {name: folder.joinpath(file).read_text("utf-8") for name, file in names.items()}
     templates = {"light": style.LIGHT.to_plotly_json(), "dark": style.DARK.to_plotly_json()}
     content |= {"templates": templates, "panels": views.describe_panels()}
-    return Template(folder.joinpath("page.html").read_text("utf-8")).substitute(
-        style=parts["css"],
-        script=parts["js"],
-        legend=parts["legend.js"],
-        controls=parts["controls.js"],
-        plotly=plotly,
-        content=views.dumps(content),
-    )
+    page = Template(texts.pop("html"))
+    return page.substitute(texts, plotly=plotly, content=views.dumps(content))
