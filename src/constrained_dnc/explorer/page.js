@@ -134,8 +134,10 @@ function makePanel(view, spec) {
   const header = element("header", {}, element("h3", {textContent: title}), scale, save, toggle, words);
   const section = element("section", {className: "panel", id: `${name}-${view.place}`, hidden: name === "slot"}, header, keys, frame);
   const panel = {...spec, view, frame, plot, section, words, scale, keys, toggle, marks: {}};
+  if (name === "machine") save.remove();
   if (view.figures[name]) setFigure(panel, view.figures[name]);
   else if (name === "scores") remove(panel, `No scores are stored; cdnc evaluate ${view.model.name} makes them.`);
+  if (name === "machine") offerMachine(panel);
   fold(panel);
   view.columns[column].append(section);
   return panel;
@@ -298,6 +300,7 @@ function showStep() {
     placeMarks(panel);
   }
   for (const view of views) {
+    lightState(view);
     view.story.textContent = describeStep(view, state.step);
     view.entryButtons.forEach((button, at) => button.classList.toggle("now", at === state.step - view.first_result_step));
   }

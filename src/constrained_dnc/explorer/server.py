@@ -16,6 +16,7 @@ from plotly.offline import get_plotlyjs
 from constrained_dnc.choices import SelectionRule
 from constrained_dnc.errors import RunError, SettingError, one_of
 from constrained_dnc.explorer import views
+from constrained_dnc.explorer.machines import machine_view
 from constrained_dnc.explorer.models import MAX_DRAWN_LENGTH, Model, cache_key, open_model
 from constrained_dnc.explorer.page import compose
 from constrained_dnc.explorer.traces import MAX_DRAWN_SLOTS, Trace, trace
@@ -93,6 +94,7 @@ ROUTES: dict[str, tuple[str, Callable[[ModelCache, Query], str | bytes]]] = {
     "/draw": (JSON, lambda models, query: views.dumps(models.draw(query))),
     "/trace": (JSON, lambda models, query: views.dumps(views.view(models.trace(query)))),
     "/states": (JSON, lambda models, query: views.dumps(views.states(models.trace(query)))),
+    "/machine": (JSON, lambda models, query: views.dumps(machine_view(models.trace(query)))),
     "/data": (
         "application/octet-stream",
         lambda models, query: views.data_file(models.trace(query), int(query["step"])),

@@ -40,10 +40,16 @@ class Panel:
 PANELS = (
     Panel(
         "states", "Cell state",
-        "the state that the controller carries, in the plane of its first two principal "
-        f"components; thin: {COMPANIONS} random problems as long. Look whether all problems share "
-        "one narrow path, with places that are visited again and again (a small machine, which can "
-        "go on like that on longer inputs), or whether paths spread and drift.",
+        "in the plane of its first two principal components; thin: "
+        f"{COMPANIONS} random problems as long. Look whether all problems share one narrow path "
+        "that returns to the same places (a small machine, which can go on like that on longer "
+        "inputs), or whether paths spread and drift.",
+    ),
+    Panel(
+        "machine", "Machine",
+        "the controller as a finite-state machine, extracted at its training lengths; hover an "
+        "arrow for its inputs.",
+        column=1,
     ),
     Panel(
         "tape", "Tape",

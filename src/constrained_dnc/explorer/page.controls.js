@@ -1,4 +1,3 @@
-"use strict";
 // What a person does: choose, type, draw, scrub, play, save, share; and what the page asks its server.
 
 const POLL = 5000; // milliseconds between two looks at a run that is still training
