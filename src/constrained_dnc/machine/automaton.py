@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 import jax.numpy as jnp
 import numpy as np
@@ -34,11 +35,18 @@ class Machine:
     start: int
     state_names: tuple[str, ...] = ()
     command_names: tuple[str, ...] = ()
+    answers: Mapping[tuple[int, int, int], str] = field(default_factory=dict)
+    """What the network says at a seen transition, or "varies", with what it reads."""
 
     @property
     def size(self) -> tuple[int, int, int]:
         """Numbers of states, read symbols and commands."""
         return len(self.next_state), len(self.reads), len(self.hidden)
+
+    def transitions(self) -> Iterator[tuple[int, int, int]]:
+        """State, input symbol and read symbol of every transition that was seen."""
+        for state, symbol, read in np.argwhere(self.counts > 0).tolist():
+            yield state, symbol, read
 
     def apply(self, model: DNC) -> DNC:
         """The model with this machine in place of its controller; its memory is untouched."""
@@ -58,13 +66,13 @@ class Machine:
         """With entries that are never used: machines of one size share a compiled program."""
         size = (states, len(self.inputs), reads)
         gap = [(0, new - old) for new, old in zip(size, self.next_state.shape, strict=True)]
-        far, none = {"constant_values": np.inf}, {"constant_values": UNKNOWN}
+        read_gap = ((0, reads - len(self.reads)), (0, 0))
         return replace(
             self,
-            reads=np.pad(self.reads, ((0, reads - len(self.reads)), (0, 0)), **far),
+            reads=np.pad(self.reads, read_gap, constant_values=np.inf),
             hidden=np.pad(self.hidden, ((0, commands - len(self.hidden)), (0, 0))),
-            next_state=np.pad(self.next_state, gap, **none),
-            command=np.pad(self.command, gap, **none),
+            next_state=np.pad(self.next_state, gap, constant_values=UNKNOWN),
+            command=np.pad(self.command, gap, constant_values=UNKNOWN),
             counts=np.pad(self.counts, gap),
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -10,6 +10,7 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Float, Int
 
+from constrained_dnc.machine.agreement import agreement
 from constrained_dnc.machine.automaton import UNKNOWN, Machine
 from constrained_dnc.machine.clustering import (
     Clusters,
@@ -18,22 +19,23 @@ from constrained_dnc.machine.clustering import (
     merging,
     squared_distances,
 )
+from constrained_dnc.machine.graph import machine_svg
 from constrained_dnc.machine.naming import named
 from constrained_dnc.machine.recording import Recording, record, stacked_inputs
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.published import TRAINING_LENGTHS
 from constrained_dnc.shapes import Array
 from constrained_dnc.tasks.registry import get_task
-from constrained_dnc.tasks.task import AbstractTask, Batch
+from constrained_dnc.tasks.task import AbstractTask, Answer, Batch
 
 STATES = (2, 4, 8, 16, 32, 64, 128)
 READS = (1, 4, 16, 64)
 """The numbers of states and read symbols that are tried, by their product."""
 COMMANDS = (*range(1, 17), 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 128, 192, 256)
 SAMPLES = 32
-"""Of every training length, for the table; as many others for the score."""
+"""Of every training length, for the table; as many others for the comparison."""
 KEPT = 0.99
-"""Of the network's score and whole answers, by a machine at training lengths."""
+"""The share of the network's entries, and of its whole answers, that a machine must give too."""
 
 
 @dataclass(frozen=True)
@@ -45,9 +47,15 @@ class Extraction:
     transitions: int  # that were seen
     conflicts: float  # share of steps whose next state was outvoted
     spread: float  # variance of commands within their class / their variance
-    is_faithful: bool  # keeps 99 % of score and whole answers at training lengths
+    is_faithful: bool  # gives 99 % of the network's answers at training lengths
+    margins: Mapping[tuple[int, int, int], float]
+    """By transition, the least 1 - a/b over all visits: a is the distance of the network's next
+    state to the centre of the machine's, b to the nearest other centre."""
     lengths: tuple[int, ...]
-    samples: int  # of every length
+
+    def _repr_svg_(self) -> str:
+        """The picture that a notebook shows."""
+        return machine_svg(self.machine)
 
 
 def extract_machine(
@@ -64,15 +72,17 @@ def extract_machine(
 
     The carried states and the reads of a run are clustered, what follows each (state, input, read)
     is tabulated, and the machine is minimised. The numbers of states (without the start), read
-    symbols and commands are the smallest that keep 99 % of the network's score and whole answers,
-    unless they are given. If none does, the largest machine is returned and `is_faithful` is false.
+    symbols and commands, unless they are set, are the smallest with which 99 % of the network's
+    answers stay the same. If none does that, the largest is used and `is_faithful` is false.
     """
     task = get_task(task) if isinstance(task, str) else task
     shortest, longest = TRAINING_LENGTHS
-    lengths = tuple(range(shortest, longest + 1)) if lengths is None else tuple(sorted(set(lengths)))
+    lengths = (
+        tuple(range(shortest, longest + 1)) if lengths is None else tuple(sorted(set(lengths)))
+    )
     recording = record(model, task, lengths, SAMPLES, seed)
     scored = [task.sample((seed, 1, length), SAMPLES, length) for length in lengths]
-    goal = KEPT * np.array(_scores(model, task, scored))
+    wanted = _answers(model, task, scored)
     clusters = _Clusters(
         recording,
         cluster(recording.state, max(STATES) if states is None else states, seed),
@@ -82,7 +92,7 @@ def extract_machine(
     def keeps(table: _Table, count: int) -> bool:
         machine, most = table.machine(count), 1 << (count - 1).bit_length()
         padded = machine.padded(1 + max(STATES), max(READS), max(most, 256))
-        return bool((np.array(_scores(padded.apply(model), task, scored)) >= goal).all())
+        return min(agreement(wanted, _answers(padded.apply(model), task, scored))) >= KEPT
 
     sizes = sorted(
         product([states] if states else STATES, [reads] if reads else READS),
@@ -97,15 +107,16 @@ def extract_machine(
         fewer = [each for each in COMMANDS if each < table.transitions]
         count = next((each for each in fewer if keeps(table, each)), count)
     machine, became = table.machine(count).minimised()
+    steps = table.steps(became)
     return Extraction(
-        machine=named(machine, recording, table.steps(count, became), model),
+        machine=named(machine, recording, steps, model),
         states=len(table.next_state),
         transitions=table.transitions,
         conflicts=table.conflicts,
         spread=table.spread(count),
         is_faithful=is_faithful if commands is None else keeps(table, commands),
+        margins=table.margins(steps),
         lengths=lengths,
-        samples=SAMPLES,
     )
 
 
@@ -136,10 +147,16 @@ class _Clusters:
         pairs, seen = np.unique(np.stack([transition, after], 1), axis=0, return_counts=True)
         rising = np.argsort(seen, kind="stable")  # the most frequent is written last
         next_state[tuple(places[pairs[rising, 0]].T)] = pairs[rising, 1]
-        outvoted = next_state[tuple(keys.T)] != after
-        classes = merging(steps.command, transition)
         return _Table(
-            steps, points, next_state, counts, places, transition, classes, float(outvoted.mean())
+            recording=steps,
+            labels=after - 1,
+            reads=points,
+            next_state=next_state,
+            counts=counts,
+            places=places,
+            transition=transition,
+            classes=merging(steps.command, transition),
+            conflicts=float(np.mean(next_state[tuple(keys.T)] != after)),
         )
 
 
@@ -148,6 +165,7 @@ class _Table:
     """The transitions of clustered states and reads; the majority decides where one leads."""
 
     recording: Recording
+    labels: Int[np.ndarray, "steps"]  # the cluster of the state after each step
     reads: Float[np.ndarray, "read_symbols read_size"]
     next_state: Int[np.ndarray, "states symbols read_symbols"]
     counts: Int[np.ndarray, "states symbols read_symbols"]
@@ -179,12 +197,26 @@ class _Table:
             start=0,
         )
 
-    def steps(
-        self, commands: int, became: Int[np.ndarray, "states"]
-    ) -> Int[np.ndarray, "steps 2"]:
-        """The state before every step, in a minimised machine, and its input symbol."""
-        before, symbol, _ = self.places[self.transition].T
-        return np.stack([became[before], symbol], axis=1)
+    def steps(self, became: Int[np.ndarray, "states"]) -> Int[np.ndarray, "steps 3"]:
+        """State, input symbol and read symbol that every step begins with, in another machine."""
+        before, symbol, read = self.places[self.transition].T
+        return np.stack([became[before], symbol, read], axis=1)
+
+    def margins(self, steps: Int[np.ndarray, "steps 3"]) -> dict[tuple[int, int, int], float]:
+        """The least margin of rounding the next state, by transition of a minimised machine."""
+        recorded = self.recording
+        led = tuple(self.places[self.transition].T)
+        label = self.next_state[led] - 1
+        points = means_of(recorded.state, self.labels)
+        distances = np.sqrt(squared_distances(points, recorded.state))
+        own = distances[np.arange(len(label)), label]
+        distances[np.arange(len(label)), label] = np.inf
+        with np.errstate(invalid="ignore", divide="ignore"):
+            margin = 1 - own / distances.min(axis=1)
+        least: dict[tuple[int, int, int], float] = {}
+        for place, value in zip(map(tuple, steps.tolist()), margin.tolist(), strict=True):
+            least[place] = min(least.get(place, np.inf), value)
+        return least
 
     def spread(self, commands: int) -> float:
         """Variance of commands within their class, relative to their variance."""
@@ -208,17 +240,14 @@ def _fill_reads(
         command[state, symbol] = command[state, symbol, like]
 
 
-def _scores(model: DNC, task: AbstractTask, batches: Sequence[Batch]) -> tuple[float, float]:
-    """Mean score and share of whole answers."""
-    outputs, start, scores = np.asarray(_outputs(model, stacked_inputs(batches))), 0, []
+def _answers(model: DNC, task: AbstractTask, batches: Sequence[Batch]) -> list[Answer]:
+    """To all problems of the batches, computed side by side."""
+    outputs, start, answers = np.asarray(_outputs(model, stacked_inputs(batches))), 0, []
     for batch in batches:
         end = start + batch.inputs.shape[1]
-        scores.append(task.score(batch, outputs[: len(batch.inputs), start:end]))
+        answers += task.decode(outputs[: len(batch.inputs), start:end], batch.length)
         start = end
-    return (
-        float(np.mean([score.score for score in scores])),
-        float(np.mean([score.sequence_accuracy for score in scores])),
-    )
+    return answers
 
 
 @eqx.filter_jit

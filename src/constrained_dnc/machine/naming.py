@@ -18,14 +18,31 @@ SURE = 0.95
 
 
 def named(
-    machine: Machine, recording: Recording, steps: Int[np.ndarray, "steps 2"], model: DNC
+    machine: Machine, recording: Recording, steps: Int[np.ndarray, "steps 3"], model: DNC
 ) -> Machine:
-    """The machine with names for its states and commands."""
+    """The machine with names for its states and commands, and what the network says.
+
+    `steps` are the state, input symbol and read symbol that each step of the recording begins with.
+    """
     return replace(
         machine,
         state_names=_numbered(_state_names(machine, recording, steps[:, 0])),
         command_names=_numbered(_command_names(machine, model)),
+        answers=_answers(recording, steps),
     )
+
+
+def _answers(
+    recording: Recording, steps: Int[np.ndarray, "steps 3"]
+) -> dict[tuple[int, int, int], str]:
+    said: dict[tuple[int, int, int], Counter[str]] = {}
+    for (state, symbol, read), name in zip(steps.tolist(), recording.output_names, strict=True):
+        said.setdefault((state, symbol, read), Counter())[name] += 1
+    return {
+        place: name if count >= SURE * names.total() else "varies"
+        for place, names in said.items()
+        for name, count in names.most_common(1)
+    }
 
 
 def _state_names(
@@ -52,12 +69,7 @@ def _phase_name(recording: Recording, led: Int[np.ndarray, "steps"]) -> str:
         if count >= SURE * len(led):
             return f"just read {recording.input_names[symbol].removesuffix(' or blank')}"
         return "taking input"
-    said = Counter(np.array(recording.output_names)[led].tolist()).most_common(1)[0]
-    if encoding.mean() <= 1 - SURE:
-        if said[1] >= SURE * len(led) and said[0]:
-            return f"just answered {said[0]}"
-        return "answering"
-    return "mixed"
+    return "answering" if encoding.mean() <= 1 - SURE else "both phases"
 
 
 def _command_names(machine: Machine, model: DNC) -> list[str]:
@@ -72,12 +84,11 @@ def _command_names(machine: Machine, model: DNC) -> list[str]:
 def _memory_name(parts: Interface) -> str:
     modes = np.asarray(parts.read_modes)  # backward, forward, content
     moves = [("back", "on", "by content")[int(mode)] for mode in modes.argmax(axis=1)]
-    wanted = Counter(moves).most_common(1)[0][0]
-    reading = {"back": "read back", "on": "read on", "by content": "look up"}[wanted]
+    reading = "read " + " and ".join(dict.fromkeys(moves))
     if float(parts.write_gate) < 0.5:
         return reading
-    where = "new slot" if float(parts.allocation_gate) >= 0.5 else "found slot"
-    return f"write to {where}"
+    where = "a new slot" if float(parts.allocation_gate) >= 0.5 else "a slot by content"
+    return f"write to {where}, {reading}"
 
 
 def _numbered(names: list[str]) -> tuple[str, ...]:
@@ -92,5 +103,3 @@ def _numbered(names: list[str]) -> tuple[str, ...]:
         used[name] += 1
         result.append(f"{name} {used[name]}" if counts[name] > 1 else name)
     return tuple(result)
-
-

@@ -66,9 +66,7 @@ def record(
     names: list[set[str]] = [set() for _ in vectors]
     for place, t, s in zip(symbol.reshape(-1), time, sample, strict=True):
         names[place].add(input_names[t][s])
-    encoding = np.concatenate(
-        [np.full(samples, task.encoding_steps(length)) for length in lengths]
-    )
+    encoding = np.concatenate([np.full(samples, task.encoding_steps(length)) for length in lengths])
     return Recording(
         batches=tuple(batches),
         inputs=vectors,
@@ -122,7 +120,9 @@ def _labels(
             cells = task.cell_labels(problem)
             values = batch.inputs[:, sample - start]
             for step in range(steps):
-                seen[step, sample] = _input_name(task, None if cells is None else cells[0], values[step], step)
+                seen[step, sample] = _input_name(
+                    task, None if cells is None else cells[0], values[step], step
+                )
             answer = task.output_labels(outputs[:steps, sample].astype(np.float64), batch.length)
             for step in range(steps):
                 names = [column[step] for column in answer.values() if step in column]

@@ -29,8 +29,10 @@ class TableController(AbstractController):
         self, inputs: Float[Array, "chi"], state: Float[Array, "states"]
     ) -> ControllerStep:
         width = self.inputs.shape[-1]
-        place = jnp.argmax(state), nearest(self.inputs, inputs[:width]), nearest(
-            self.reads, inputs[width:]
+        place = (
+            jnp.argmax(state),
+            nearest(self.inputs, inputs[:width]),
+            nearest(self.reads, inputs[width:]),
         )
         after = jax.nn.one_hot(self.next_state[place], len(state), dtype=state.dtype)
         return ControllerStep(self.hidden[self.command[place]], after)
@@ -39,9 +41,7 @@ class TableController(AbstractController):
         return state
 
 
-def nearest(
-    points: Float[Array, "count size"], vector: Float[Array, "size"]
-) -> Int[Array, ""]:
+def nearest(points: Float[Array, "count size"], vector: Float[Array, "size"]) -> Int[Array, ""]:
     """The index of the point nearest to a vector, the first of equals."""
     return jnp.argmin(jnp.sum((points - vector) ** 2, axis=-1))
 
