@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from constrained_dnc.errors import RunError, SettingError
     from constrained_dnc.evaluation.prediction import predict
     from constrained_dnc.evaluation.scoring import evaluate
+    from constrained_dnc.machine.automaton import Machine
+    from constrained_dnc.machine.extraction import Extraction, extract_machine
+    from constrained_dnc.machine.fidelity import fidelity
     from constrained_dnc.model.backend import choose_backend
     from constrained_dnc.model.build import build_dnc
     from constrained_dnc.model.config import ModelConfig
@@ -49,7 +52,9 @@ __all__ = [
     "DNCMemory",
     "DNCState",
     "EvaluationConfig",
+    "Extraction",
     "Growing",
+    "Machine",
     "ModelConfig",
     "Observer",
     "Part",
@@ -64,6 +69,8 @@ __all__ = [
     "check_task",
     "choose_backend",
     "evaluate",
+    "extract_machine",
+    "fidelity",
     "get_approach",
     "get_task",
     "load_pretrained",
@@ -84,6 +91,9 @@ HOMES = {
     "errors": "SettingError RunError",
     "evaluation.prediction": "predict",
     "evaluation.scoring": "evaluate",
+    "machine.automaton": "Machine",
+    "machine.extraction": "Extraction extract_machine",
+    "machine.fidelity": "fidelity",
     "model.backend": "choose_backend",
     "model.build": "build_dnc",
     "model.config": "ModelConfig",
