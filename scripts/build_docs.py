@@ -19,7 +19,7 @@ from constrained_dnc import HOMES
 ROOT = Path(__file__).parents[1]
 PACKAGE = "constrained_dnc"
 SOURCE = ROOT / "src" / PACKAGE
-COPIED = ("*.md", "LICENSE", "CITATION.cff", "docs/**/*", "benchmarks/*", "examples/*.ipynb")
+COPIED = ("*.md", "LICENSE", "CITATION.cff", "docs/**/*", "benchmarks/*", "examples/*")
 SECTIONS = {
     "Use": (
         "docs/install",
@@ -30,6 +30,7 @@ SECTIONS = {
         "docs/report",
         "docs/explorer",
         "docs/gpu",
+        "docs/pytorch",
     ),
     "Understand": (
         "docs/equations",

@@ -1,10 +1,13 @@
 """Settings of all tests; pytest reads this before any test module."""
 
+import atexit
 import ctypes
 import gc
 import os
+import shutil
 import signal
 import sys
+import tempfile
 from pathlib import Path
 
 # Most of the time goes into compiling small programs that run once: compile them quickly.
@@ -13,6 +16,10 @@ os.environ.setdefault(
     "--xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1"
     " --xla_cpu_use_fusion_emitters=false",
 )
+
+# What a test trains with is not to be trusted outside of tests.
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="state-")
+atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
 
 import jax
 import psutil

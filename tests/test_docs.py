@@ -2,6 +2,7 @@
 
 ```python           is executed, all blocks of a page in one namespace
 ```python file=NAME is written to that file first, then executed
+```python needs=X   is executed where the package X is installed
 ```console          lines that start with `$ ` are run; `make` targets and `pip` extras must exist
 ```bash             is not run: studies of minutes to days, a cluster, a page that is served until
                     it is stopped, what an empty folder lacks, such as a clone or a STUDY
@@ -9,6 +10,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import shlex
 import subprocess
@@ -23,7 +25,9 @@ from constrained_dnc.cli import main
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("benchmarks/*.md")])
 BLOCK = re.compile(
-    r"^```(?P<kind>python|console)(?: file=(?P<file>\S+))?\n(?P<body>.*?)^```", re.M | re.S
+    r"^```(?P<kind>python|console)(?: needs=(?P<needs>\S+))?(?: file=(?P<file>\S+))?\n"
+    r"(?P<body>.*?)^```",
+    re.M | re.S,
 )
 LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")
 MINUTES = {"docs/cluster.md", "docs/reproduce.md"}
@@ -46,6 +50,8 @@ def test_snippets_run(page, tmp_path, monkeypatch):
                 if line.startswith("$ "):
                     run_command(line[2:].split("  #")[0])
             continue
+        if block["needs"] and importlib.util.find_spec(block["needs"]) is None:
+            continue
         if block["file"]:
             Path(block["file"]).write_text(block["body"])
         exec(compile(block["body"], f"{page.name}", "exec", dont_inherit=True), namespace)
@@ -65,7 +71,7 @@ def run_command(command: str) -> None:
         assert set(filter(None, [extras[1]])) <= project["optional-dependencies"].keys()
     else:
         command = re.sub(r"\b(tests/data|benchmarks)/", rf"{shlex.quote(str(ROOT))}/\1/", command)
-        if command.startswith("cdnc ") and not re.search(r"[|>]|cdnc study\b", command):
+        if command.startswith("cdnc ") and not re.search(r"[|>]|cdnc (?:study|gather)\b", command):
             assert run_here(shlex.split(command)[1:]) == 0, command
         else:
             run_in_shell(command)
@@ -93,6 +99,12 @@ def run_in_shell(command: str) -> None:
 def test_links_lead_somewhere(page):
     for target in LINK.findall(page.read_text()):
         assert (page.parent / target).exists(), target
+
+
+def test_the_page_on_pytorch_shows_the_example():
+    example = (ROOT / "examples" / "pytorch_forward.py").read_text("utf-8")
+    blocks = BLOCK.finditer((ROOT / "docs" / "pytorch.md").read_text("utf-8"))
+    assert next(blocks)["body"] == example
 
 
 def test_every_decision_is_listed():

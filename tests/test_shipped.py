@@ -34,7 +34,7 @@ def test_the_zoo_has_a_baseline_and_a_constrained_model():
 def test_a_pretrained_model_scores_what_is_stored(name):
     run, stored = load_run(name), zoo.find(name)
     assert run.status.state == "finished"
-    assert run.selected().iteration == stored.about["iteration"]
+    assert run.selected().iteration == stored.metadata["iteration"]
     table = evaluate(run, lengths=[10, 25], batches=1, threads=1)
     all_batches = evaluate(run, lengths=[10], threads=1)  # all the batches of the study
     sample = 1 / (all_batches["batches"][0] * all_batches["batch_size"][0])
@@ -65,10 +65,10 @@ def test_the_results_are_those_of_the_models():
         rows = measured[
             (measured["task"] == model.task)
             & (measured["approach"] == model.approach)
-            & (measured["seed"] == model.about["trial"])
+            & (measured["seed"] == model.metadata["trial"])
         ]
-        assert set(rows["iterations"]) == {model.about["iterations"]}
-        for rule, by_memory in model.about["scores"].items():
+        assert set(rows["iterations"]) == {model.metadata["iterations"]}
+        for rule, by_memory in model.metadata["scores"].items():
             for memory in by_memory:
                 part = rows[(rows["selection"] == rule) & (rows["memory"] == memory)]
                 scores = part.set_index("length")["score"].to_dict()

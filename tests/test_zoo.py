@@ -64,7 +64,7 @@ def test_the_best_trial_is_that_of_the_rule(shipped, models):
     model, task = load_pretrained("copy", "compr")
     assert task.name == "copy"
     np.testing.assert_array_equal(model.output_weight, best.selected("score").model.output_weight)
-    metadata = zoo.find("zoo:copy/compr").about
+    metadata = zoo.find("zoo:copy/compr").metadata
     assert (metadata["trials"], metadata["iterations"], metadata["commit"]) == ([0, 1], 20, "abc")
     assert metadata["trial"] == best.config.seed
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from constrained_dnc.training.loop import resume, train
     from constrained_dnc.training.observer import Observer, Snapshot
     from constrained_dnc.training.replay import replay
-    from constrained_dnc.training.run import Run, load_pretrained, load_run
+    from constrained_dnc.training.run import Run, load_pretrained, load_run, save_run
 
     __version__: str
 
@@ -80,6 +80,7 @@ __all__ = [
     "predict",
     "replay",
     "resume",
+    "save_run",
     "task_names",
     "total_loss",
     "train",
@@ -111,7 +112,7 @@ HOMES = {
     "training.loop": "resume train",
     "training.observer": "Observer Snapshot",
     "training.replay": "replay",
-    "training.run": "Run load_pretrained load_run",
+    "training.run": "Run load_pretrained load_run save_run",
 }
 """The public names by module."""
 

@@ -245,10 +245,10 @@ def parse_memories(text: str) -> list[MemorySize]:
     parts = [part.strip() for part in text.split(",")]
     fixed = [part for part in parts if part != GROWING]
     try:
-        numbers = parse_lengths(",".join(fixed), "memory_size") if fixed else ()
+        numbers = parse_lengths(",".join(fixed), "memory") if fixed else ()
     except SettingError as error:
         accepted = f"numbers of slots in ascending order, such as 80 or 50..200:50, or {GROWING}"
-        raise SettingError("memory_size", text, accepted) from error
+        raise SettingError("memory", text, accepted) from error
     return [*numbers, GROWING] if GROWING in parts else [*numbers]
 
 

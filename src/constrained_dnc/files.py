@@ -123,7 +123,7 @@ def corruption_named(path: Path) -> Iterator[None]:
 
 def write_tensors(path: Path, tensors: Tensors, metadata: Mapping[str, Any]) -> None:
     """Write arrays and JSON metadata as safetensors, with a checksum over both."""
-    values = {"about": metadata, "checksum": _checksum(tensors, metadata)}
+    values = {"metadata": metadata, "checksum": _checksum(tensors, metadata)}
     # one entry: the library writes several in an order that differs from file to file
     entry = {METADATA: json.dumps(values, sort_keys=True, allow_nan=False)}
     arrays = {name: np.asarray(array, order="C") for name, array in tensors.items()}
@@ -137,7 +137,7 @@ def read_tensors(path: Path) -> tuple[dict[str, Shaped[np.ndarray, "..."]], dict
         tensors = safetensors.numpy.load(content)
         header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
         values = json.loads(header["__metadata__"][METADATA])
-        metadata: dict[str, Any] = dict(values["about"])
+        metadata: dict[str, Any] = dict(values["metadata"])
         is_intact = values["checksum"] == _checksum(tensors, metadata)
     if not is_intact:
         raise RunError(f"{path} is corrupt: its checksum does not match")

@@ -6,11 +6,13 @@ import hashlib
 import importlib
 import importlib.util
 import inspect
+import os
 import sys
 import threading
 import traceback
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -64,15 +66,60 @@ def sources(setting: str, names: Iterable[str]) -> dict[str, bytes]:
 
 
 def fingerprints(setting: str, names: Iterable[str]) -> dict[str, str]:
-    """The SHA-256 of every file and module among these import paths; modules are imported."""
+    """The SHA-256 of every file and module among these import paths; nothing is executed."""
     names = list(names)
     texts = sources(setting, names)
     for name in names:
         place = name.rpartition(":")[0]
-        if place and not place.endswith(".py"):
-            file = inspect.getsourcefile(_load(setting, name, place))
-            texts |= {place: Path(file).read_bytes()} if file else {}
+        if place and not place.endswith(".py") and (file := _module_file(place)):
+            texts[place] = file.read_bytes()
     return {path: hashlib.sha256(text).hexdigest() for path, text in texts.items()}
+
+
+def remember(names: Iterable[str]) -> None:
+    """Trust the files and modules of these import paths as they are now: the user runs them."""
+    with suppress(OSError, SettingError):  # where nothing can be stored, the user is asked again
+        folder = _trusted_folder()
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in names:
+            if key := _trust_key(name):
+                (folder / key).write_text(f"{name}\n")
+
+
+def is_remembered(names: Iterable[str]) -> bool:
+    """Whether all of these import paths lead to code that `remember` has seen, unchanged."""
+    with suppress(OSError, SettingError):
+        keys = [_trust_key(name) for name in names]
+        return all(key is not None and (_trusted_folder() / key).exists() for key in keys)
+    return False
+
+
+def _trusted_folder() -> Path:
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(state, "constrained-dnc", "trusted")
+
+
+def _trust_key(name: str) -> str | None:
+    """A hash of the path and the text of a file or a module; None for code without a file."""
+    place = name.rpartition(":")[0]
+    file = Path(absolute(name).rpartition(":")[0]) if place.endswith(".py") else _module_file(place)
+    if file is None:
+        return None
+    text = _text("code", name, str(file))
+    return hashlib.sha256(bytes(file.resolve()) + b"\0" + text).hexdigest()
+
+
+def _module_file(place: str) -> Path | None:
+    """The source file of a module, which is not imported, nor are its parents."""
+    spec, names = None, place.split(".")
+    try:
+        spec = importlib.util.find_spec(names[0])
+        for end in range(2, len(names) + 1):
+            within = spec and spec.submodule_search_locations
+            spec = PathFinder.find_spec(".".join(names[:end]), within) if within else None
+    except (ImportError, ValueError):  # ValueError: of a module without a spec, such as __main__
+        return None
+    return Path(spec.origin) if spec and spec.has_location and spec.origin else None
 
 
 @contextmanager
@@ -92,8 +139,8 @@ def _text(setting: str, value: str, place: str) -> bytes:
     try:
         return _OVERRIDDEN[path] if path in _OVERRIDDEN else path.read_bytes()
     except OSError as error:
-        why = f"{place}: {error.strerror}"
-        raise SettingError(f"{setting} {value} cannot be loaded ({why})") from error
+        why = f"there is no file {path}" if not path.exists() else f"{path}: {error.strerror}"
+        raise SettingError(f"{setting} {value} cannot be loaded: {why}") from error
 
 
 def _resolved(place: str) -> Path:
@@ -113,7 +160,7 @@ def _load(setting: str, value: str, place: str) -> ModuleType:
         missing = isinstance(error, ModuleNotFoundError) and not is_file and error.name
         if missing and f"{place}.".startswith(f"{missing}."):
             why = f"there is no module {place}"
-            raise SettingError(f"{setting} {value} cannot be loaded ({why})") from None
+            raise SettingError(f"{setting} {value} cannot be loaded: {why}") from None
         if isinstance(error, SyntaxError):
             file, line, says = error.filename, error.lineno, error.msg
         else:

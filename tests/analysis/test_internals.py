@@ -32,7 +32,8 @@ def make_run(folder: Path, approach: str = "compr", task: str = "copy", scale: f
 @pytest.mark.parametrize("approach", ["stateful-baseline", "compr"])
 def test_carried_states_before_compression_and_modes(tmp_path: Path, approach: str) -> None:
     run = make_run(tmp_path, approach)
-    arrays = analyse_run(run)
+    arrays = analyse_run(run, ["score", "unseen"])
+    assert arrays["selection"] == "unseen"  # nothing was selected by score
     batch = evaluation_batch(run.task, run.config, 3, 0)  # the unseen length
     unrolled = run.selected("unseen").model.unroll(batch.inputs, internals=True)
     before, carried = (
@@ -77,4 +78,5 @@ def test_without_finite_states_there_are_modes_only(
 ) -> None:
     arrays = analyse_run(make_run(tmp_path, approach, scale=scale))
     modes, phases = ("read_mode", "write_mode"), ("decoding", "encoding")
-    assert sorted(arrays) == [f"{mode}_{phase}" for mode in modes for phase in phases]
+    expected = [f"{mode}_{phase}" for mode in modes for phase in phases]
+    assert sorted(arrays) == sorted([*expected, "selection"])

@@ -108,5 +108,5 @@ def test_memory_sizes_as_text():
     assert parse_memories("growing") == ["growing"]
     assert parse_memories("80") == [80]
     for text in ("groing", "0", "1.5", "4,x"):
-        with pytest.raises(SettingError, match=r"memory_size must be (a number|numbers) of slots"):
+        with pytest.raises(SettingError, match=r"^memory must be (a number|numbers) of slots"):
             parse_memories(text)

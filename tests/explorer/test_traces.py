@@ -89,7 +89,7 @@ def test_a_task_that_has_only_sample(tmp_path):
 @pytest.mark.parametrize("rule", ["unseen", "seen", "score"])
 def test_parameters_of_any_rule(runs, rule):
     model = open_model(runs["compr+reg"], rule)
-    assert model.rule == model.selected.rule == rule
+    assert model.rule == model.subject.selected.rule == rule
     assert views.describe(model)["rule"] == rule
 
 

@@ -147,7 +147,7 @@ def test_a_name_stands_for_one_task(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_files_and_modules_that_are_missing() -> None:
-    with pytest.raises(SettingError, match=r"nowhere\.py: No such file"):
+    with pytest.raises(SettingError, match=r"cannot be loaded: there is no file .*nowhere\.py"):
         get_task("nowhere.py:Next")
     for place in ("nowhere", "nowhere.at_all", "constrained_dnc.nowhere"):
         with pytest.raises(SettingError, match=f"there is no module {place}"):

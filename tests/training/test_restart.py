@@ -28,10 +28,16 @@ def without_checkpoints(finished, tmp_path):
     return folder
 
 
-@pytest.mark.parametrize("iterations", [40, 60])
-def test_a_trained_model_without_a_checkpoint_is_not_overwritten(without_checkpoints, iterations):
+def test_a_finished_run_needs_no_checkpoint_to_stay_finished(without_checkpoints):
+    before, watcher = contents(without_checkpoints), Watcher()
+    assert train(CONFIG, without_checkpoints, observer=watcher).status.state == "finished"
+    assert watcher.sentences == [f"nothing to do: {without_checkpoints} has ended"]
+    assert contents(without_checkpoints) == before
+
+
+def test_a_trained_model_without_a_checkpoint_is_not_overwritten(without_checkpoints):
     before = contents(without_checkpoints)
-    config = replace(CONFIG, training=replace(CONFIG.training, iterations=iterations))
+    config = replace(CONFIG, training=replace(CONFIG.training, iterations=60))
     with pytest.raises(RunError, match=r"no checkpoint to resume from.*--restart.*run\.old-1"):
         train(config, without_checkpoints, threads=1)
     assert contents(without_checkpoints) == before
@@ -40,8 +46,10 @@ def test_a_trained_model_without_a_checkpoint_is_not_overwritten(without_checkpo
 def test_a_copied_pretrained_model_is_not_overwritten(tmp_path):
     folder = shutil.copytree(zoo.find("zoo:copy/compr").folder, tmp_path / "copy")
     before = contents(folder)
+    config = load_run(folder).config
+    longer = replace(config.training, iterations=config.training.iterations + 10)
     with pytest.raises(RunError, match="no checkpoint to resume from"):
-        train(load_run(folder).config, folder)
+        train(replace(config, training=longer), folder)
     assert contents(folder) == before
 
 
@@ -154,9 +162,12 @@ def test_resume_needs_the_folder_only(finished, tmp_path):
 
 def test_the_command_refuses_and_restarts(without_checkpoints, tmp_path, capsys):
     command = ["train", "--run-dir", str(without_checkpoints)]
+    assert main(command) == 0
+    assert "nothing to do" in capsys.readouterr().err
+    command += ["--training.iterations", "44"]
     assert main(command) == 1
     assert "no checkpoint to resume from" in capsys.readouterr().err
-    assert main([*command, "--restart", "--training.iterations", "44"]) == 0
+    assert main([*command, "--restart"]) == 0
     assert load_run(without_checkpoints).status.iteration == 44
     assert load_run(tmp_path / "run.old-1").status.iteration == 40
     assert main(["train", "--run-dir", str(tmp_path / "new")]) == 2

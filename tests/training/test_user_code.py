@@ -57,6 +57,13 @@ def folder(trained, tmp_path, monkeypatch):
     return Path(shutil.copytree(trained / "run", tmp_path / "run"))
 
 
+@pytest.fixture
+def stranger(monkeypatch, tmp_path):
+    """A user who has trained nothing yet."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+@pytest.mark.usefixtures("stranger")
 def test_untrusted_code_is_not_executed(folder, trained, capsys):
     for read in (load_run, evaluate, replay, lambda run: predict(run, "1 2")):
         with pytest.raises(RunError, match=r"names user-defined code, .*t\.py:T; if you trust it"):
@@ -68,6 +75,33 @@ def test_untrusted_code_is_not_executed(folder, trained, capsys):
     assert not (trained / "executed").exists()
 
 
+def test_code_that_the_user_trained_with_is_trusted_until_it_changes(folder, trained, tmp_path):
+    assert load_run(folder).task.name == "mine"
+    elsewhere = shutil.copytree(trained, tmp_path / "elsewhere")
+    stored = (elsewhere / "run" / "config.json").read_text()
+    (elsewhere / "run" / "config.json").write_text(stored.replace(str(trained), str(elsewhere)))
+    with pytest.raises(RunError, match="names user-defined code"):
+        load_run(elsewhere / "run")
+    (trained / "t.py").write_text(TASK + "    # edited\n")
+    with pytest.raises(RunError, match="names user-defined code"):
+        load_run(folder)
+
+
+def test_a_module_that_the_user_trained_with_is_trusted(tmp_path, monkeypatch):
+    (tmp_path / "package_of_a_test").mkdir()
+    path = tmp_path / "package_of_a_test" / "inner.py"
+    path.write_text(TASK)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    names = ["package_of_a_test.inner:T"]
+    assert not plugins.is_remembered(names)
+    plugins.remember(names)
+    assert plugins.is_remembered(names)
+    assert not {"package_of_a_test", "package_of_a_test.inner"} & sys.modules.keys()
+    path.write_text(TASK + "    # edited\n")
+    assert not plugins.is_remembered(names)
+
+
+@pytest.mark.usefixtures("stranger")
 def test_code_is_run_when_it_is_trusted(folder, trained, capsys):
     """From another folder than the one it was trained in, too."""
     assert main(["predict", str(folder), "1 2", "--trust-code"]) == 0
@@ -76,6 +110,7 @@ def test_code_is_run_when_it_is_trusted(folder, trained, capsys):
     assert load_run(folder, trust_code=True).task.name == "mine"
 
 
+@pytest.mark.usefixtures("stranger")
 @pytest.mark.parametrize(
     "change",
     [
@@ -145,7 +180,7 @@ def test_an_edited_module_costs_a_warning(tmp_path, monkeypatch, caplog):
 def test_a_missing_file_costs_one_sentence(folder, trained, capsys):
     (trained / "t.py").unlink()
     assert main(["predict", str(folder), "1 2", "--trust-code"]) == 2
-    assert "No such file" in capsys.readouterr().err
+    assert "there is no file" in capsys.readouterr().err
 
 
 def test_an_overriding_text_needs_no_file(tmp_path):
@@ -157,7 +192,7 @@ def test_an_overriding_text_needs_no_file(tmp_path):
         with plugins.override_sources({str(path): text}):
             assert plugins.load_class("task", name, object).mark == mark
             assert plugins.sources("task", [name, "package.module:T"]) == {str(path): text}
-    with pytest.raises(SettingError, match="No such file"):
+    with pytest.raises(SettingError, match="there is no file"):
         plugins.sources("task", [name])
 
 

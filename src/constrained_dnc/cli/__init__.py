@@ -32,6 +32,7 @@ GROUPS = {  # title: {command: (module, summary)}
     },
     "compare approaches": {
         "study": ("studies", "train, evaluate and analyse many runs, then report"),
+        "gather": ("studies", "make a study of runs that were trained one by one"),
         "report": ("studies", "rebuild tables, figures and page of a study"),
         "results": ("studies", "print a study's maximum lengths, or export all results as CSV"),
     },

@@ -1,8 +1,9 @@
-"""Commands for studies: study, report, results."""
+"""Commands for studies: study, gather, report, results."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -10,14 +11,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
+from constrained_dnc.approaches import Approach
 from constrained_dnc.choices import RULES, SelectionRule
 from constrained_dnc.cli.parsing import Flag, TrustCode, option, value_of
 from constrained_dnc.cli.progress import ProgressBar
 from constrained_dnc.cli.terminal import console, print_stderr
 from constrained_dnc.config import (
     PRESETS,
+    SECTIONS,
     Config,
     EvaluationConfig,
+    Parts,
     PresetName,
     TrainingConfig,
     get_preset,
@@ -72,9 +76,12 @@ class Study:
 
     @classmethod
     def defaults(cls, arguments: list[str]) -> Study:
-        """The settings of the preset."""
+        """The settings of the preset or, without one, of the study in the folder."""
         preset: Any = value_of(arguments, "--preset", cls.preset)
         model, training, evaluation = get_preset(preset).parts
+        stored = Path(value_of(arguments, "--study", ""), "study.json")
+        if "--preset" not in arguments and "--study" in arguments and stored.is_file():
+            model, training, evaluation = _stored_parts(stored)
         return cls(
             preset=preset,
             model=model,
@@ -90,14 +97,7 @@ class Study:
                 raise SettingError(f"--{name} needs at least one name")
         if self.workers is not None:
             require_integer("workers", self.workers, 1)
-        plan = self._plan()
-        try:
-            self._execute(plan)
-            write_report(plan.folder)
-        except KeyboardInterrupt:
-            print_stderr("interrupted; the same command resumes from here")
-            return 130
-        return _print_failures(plan.folder)
+        return _complete(self._plan(), self.scheduler, self.workers)
 
     def _plan(self) -> Plan:
         """The runs that are requested; all of the study's, if only its folder is named."""
@@ -110,45 +110,117 @@ class Study:
 
         folder = self.study or Path("studies", self.preset)
         options = {argument for argument in self.arguments if argument.startswith("--")}
-        is_resumed = options <= {"--study", "--workers", "--scheduler", "--trust-code"}
-        if is_resumed and self.study and is_study(folder):
-            return reopen_study(folder, trust_code=self.trust_code)
+        tasks, trials = self.tasks, self.trials
+        approaches: Sequence[str | Approach] = self.approaches
+        rules, analyses = self.rules, not self.no_analyses
+        if self.study and "--preset" not in options and is_study(folder):
+            stored = reopen_study(folder, trust_code=self.trust_code)
+            if options <= {"--study", "--workers", "--scheduler", "--trust-code"}:
+                return stored
+            tasks = tasks or tuple(config.task for config in stored.configs)
+            approaches = approaches or tuple(config.approach for config in stored.configs)
+            trials = trials or max(config.seed for config in stored.configs) + 1
+            rules = rules if "--rules" in options else stored.rules
+            analyses = analyses and stored.analyses
         settings = (self.model, self.training, self.evaluation)
         request = make_request(
             self.preset,
-            self.tasks,
-            self.approaches,
-            self.trials,
+            tasks,
+            approaches,
+            trials,
             parts=settings,
-            rules=self.rules,
-            analyses=not self.no_analyses,
+            rules=rules,
+            analyses=analyses,
         )
         return open_study(folder, request, ["study", *self.arguments])
 
-    def _execute(self, plan: Plan) -> None:
-        """Start workers, or connect to them, and wait for what there is to do."""
-        from constrained_dnc.cli.watching import SweepWatcher  # noqa: PLC0415 - slow to import
-        from constrained_dnc.sweep.executors import connected, execute  # noqa: PLC0415
 
-        to_do = plan.to_do()
-        count = f"{len(plan.configs)} runs, {len(plan.configs) - len(to_do)} ended"
-        summary = f"study {plan.folder}: {count}, {len(to_do)} to go"
-        if not to_do:
-            print_stderr(summary)
-            return
-        if self.scheduler is None:
-            print_stderr("starting workers")
-        with connected(self.scheduler, self.workers) as client:
-            print_stderr(summary)
-            _print_estimate(plan, to_do, sum(client.nthreads().values()))
-            with SweepWatcher(plan, to_do) as watcher:
-                execute(plan, client, watcher, to_do)
+def _stored_parts(path: Path) -> Parts:
+    """The settings in a study.json."""
+    from constrained_dnc.files import corruption_named, read_json  # noqa: PLC0415 - slow to import
+
+    settings = read_json(path)
+    with corruption_named(path):
+        model, training, evaluation = (
+            kind(**settings["settings"][name]) for name, kind in SECTIONS.items()
+        )
+    return model, training, evaluation
+
+
+@dataclass(frozen=True)
+class Gather:
+    """Make a study of runs that were trained one by one, as by a job array, and write its report.
+
+    What is not evaluated and analysed yet is; the same command with more runs adds them.
+    """
+
+    runs: Annotated[
+        tuple[str, ...],
+        tyro.conf.Positional,
+        option("Run directories, or folders of them.", "RUN [RUN ...]"),
+    ]
+    study: Annotated[Path, option("The study directory.")]
+    workers: Annotated[int | None, option()] = None
+    """Processes on this machine; by default one per core."""
+    rules: Annotated[tuple[SelectionRule, ...], option()] = ()
+    """Selection rules whose parameters are evaluated; by default those of all runs."""
+    no_analyses: Flag = False
+    """Leave out the analyses of states and memory access, and their figures."""
+    trust_code: TrustCode = False
+
+    def run(self) -> int:
+        """Link the runs, complete them and write the report; 1 if a run failed."""
+        from constrained_dnc.cli.explore import runs_in  # noqa: PLC0415 - slow to import
+        from constrained_dnc.sweep.gathering import gather  # noqa: PLC0415
+
+        folders = [folder for name in self.runs for folder in runs_in(Path(name)) or [name]]
+        if not folders:
+            raise SettingError("at least one run directory is needed")
+        plan = gather(
+            folders,
+            self.study,
+            rules=self.rules,
+            analyses=not self.no_analyses,
+            command=["gather", *self.runs, "--study", str(self.study)],
+            trust_code=self.trust_code,
+        )
+        return _complete(plan, None, self.workers)
+
+
+def _complete(plan: Plan, scheduler: str | None, workers: int | None) -> int:
+    """Bring every run to its end, then write the report; 1 if a run failed."""
+    try:
+        _execute(plan, scheduler, workers)
+        write_report(plan.folder)
+    except KeyboardInterrupt:
+        print_stderr("interrupted; the same command resumes from here")
+        return 130
+    return _print_failures(plan.folder)
+
+
+def _execute(plan: Plan, scheduler: str | None, workers: int | None) -> None:
+    """Start workers, or connect to them, and wait for what there is to do."""
+    from constrained_dnc.cli.watching import SweepWatcher  # noqa: PLC0415 - slow to import
+    from constrained_dnc.sweep.executors import connected, execute  # noqa: PLC0415
+
+    to_do = plan.to_do()
+    count = f"{len(plan.configs)} runs, {len(plan.configs) - len(to_do)} ended"
+    summary = f"study {plan.folder}: {count}, {len(to_do)} to go"
+    if not to_do:
+        print_stderr(summary)
+        return
+    if scheduler is None:
+        print_stderr("starting workers")
+    with connected(scheduler, workers) as client:
+        print_stderr(summary)
+        _print_estimate(plan, to_do, sum(client.nthreads().values()))
+        with SweepWatcher(plan, to_do) as watcher:
+            execute(plan, client, watcher, to_do)
 
 
 def _print_estimate(plan: Plan, to_do: list[Config], workers: int) -> None:
-    """Say what is waited for, and how long training takes."""
+    """Say what is waited for, and how long it takes."""
     from constrained_dnc.files import is_locked  # noqa: PLC0415 - slow to import
-    from constrained_dnc.sweep.trial import estimate_seconds  # noqa: PLC0415
 
     held = [plan.lock(config) for config in to_do if is_locked(plan.lock(config))]
     if held:
@@ -159,15 +231,27 @@ def _print_estimate(plan: Plan, to_do: list[Config], workers: int) -> None:
         return
     print_stderr("compiling and timing a few iterations of the first run")
     try:
-        rounds = math.ceil(len(to_do) / workers)
-        training, evaluation = (
-            timedelta(seconds=math.ceil(seconds * rounds)) for seconds in estimate_seconds(to_do[0])
-        )
-        estimate = f"training takes about {training}, evaluation up to {evaluation}"
+        estimate = _estimate(plan, to_do, workers)
         estimate += " if all runs are like the first" if len(to_do) > 1 else ""
     except Exception as error:  # of a user-defined task: its runs will say more
         estimate = f"the first run cannot be timed: {first_line(error)}"
     print_stderr(f"{workers} worker{'s' * (workers > 1)}; {estimate}")
+
+
+def _estimate(plan: Plan, to_do: list[Config], workers: int) -> str:
+    """How long training, evaluation and analyses take, in words."""
+    from constrained_dnc.sweep.trial import estimate_seconds, needs_training  # noqa: PLC0415
+
+    one = estimate_seconds(plan, to_do[0])
+    untrained = sum(needs_training(plan, config) for config in to_do)
+    seconds = {
+        "training takes about": one.training * math.ceil(untrained / workers),
+        "evaluation up to": one.evaluation * math.ceil(len(to_do) / workers),
+        "analyses about": one.analysis * math.ceil(len(to_do) / workers),
+        "compiling about": one.compilation,
+    }
+    parts = [f"{words} {timedelta(seconds=math.ceil(s))}" for words, s in seconds.items() if s]
+    return ", ".join(parts)
 
 
 def _print_failures(folder: Path) -> int:

@@ -48,8 +48,8 @@ def _rows(
     model: Pretrained, rules: tuple[SelectionRule, ...], memories: list[str]
 ) -> Iterator[list[str]]:
     """One for each rule; the first names the model."""
-    facts = [str(model.about["trial"]), str(len(model.about["trials"]))]
-    facts.append(str(model.about["iterations"]))
+    facts = [str(model.metadata["trial"]), str(len(model.metadata["trials"]))]
+    facts.append(str(model.metadata["iterations"]))
     for rule in rules:
         lengths = [model.max_length(memory, rule) for memory in memories]
         cells = ["-" if length is None else str(length) for length in lengths]

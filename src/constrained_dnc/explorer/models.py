@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from constrained_dnc import zoo
 from constrained_dnc.choices import SelectionRule
-from constrained_dnc.config import Config
+from constrained_dnc.config import TrainingConfig
+from constrained_dnc.evaluation.subject import Subject, subject_of
 from constrained_dnc.explorer.scores import Curve, pretrained_curves, stored_curves
 from constrained_dnc.files import is_locked
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.tasks.task import AbstractTask
 from constrained_dnc.training.disk import LOCK, STATUS
-from constrained_dnc.training.run import Run, Selected, Status, load_run
+from constrained_dnc.training.run import Status, load_run
 
 MAX_DRAWN_LENGTH = 250
 """The longest input whose every step is shown."""
@@ -25,30 +27,29 @@ MAX_DRAWN_LENGTH = 250
 class Model:
     """A trained model and its metadata."""
 
-    name: str  # a run directory or zoo:TASK/APPROACH
+    name: str  # a run directory, zoo:TASK/APPROACH, or any name for a model from Python
     task: AbstractTask
-    run: Run
-    rule: SelectionRule  # that selected the parameters
+    approach: str
+    training: TrainingConfig
+    rule: str  # that selected the parameters; empty for a model from Python
     iteration: int  # of the parameters
     iterations: int  # of training so far
     state: str  # how far the run is, in words
     is_training: bool
     curves: tuple[Curve, ...]
     """Stored scores, those of the parameters shown first."""
+    memory_size: int  # slots of the memory in training
+    load: Callable[[], Subject]
 
     @cached_property
-    def selected(self) -> Selected:
-        """The parameters; read when they are needed, as a page may list many models."""
-        return self.run.selected(self.rule)
+    def subject(self) -> Subject:
+        """The network and its memories; read when needed, as a page may list many models."""
+        return self.load()
 
     @property
     def dnc(self) -> DNC:
         """The network itself."""
-        return self.selected.model
-
-    @property
-    def config(self) -> Config:
-        return self.run.config
+        return self.subject.model
 
     @property
     def memory_size(self) -> int:
@@ -57,11 +58,11 @@ class Model:
 
     @property
     def training_lengths(self) -> tuple[int, int]:
-        return self.config.training.min_length, self.config.training.max_length
+        return self.training.min_length, self.training.max_length
 
     def first_length(self, is_compared: bool = False) -> int:
         """The length of the first problem; when comparing models, longer than in training."""
-        longest = self.config.training.max_length
+        longest = self.training.max_length
         return min(2 * longest if is_compared else longest, MAX_DRAWN_LENGTH)
 
 
@@ -81,7 +82,8 @@ def open_model(
     return Model(
         name=name,
         task=run.task,
-        run=run,
+        approach=run.config.approach.name,
+        training=run.config.training,
         rule=rule,
         iteration=iteration,
         iterations=status.iteration,

@@ -43,6 +43,7 @@ class ModelCache:
         selection: SelectionRule | None = None,
         *,
         trust_code: bool = False,
+        opened: Sequence[Model] = (),
     ):
         self.names = tuple(dict.fromkeys(names))
         self.selection = selection

@@ -15,13 +15,11 @@ from jaxtyping import Float
 
 from constrained_dnc.analysis.state_space import reduce_states
 from constrained_dnc.errors import SettingError
-from constrained_dnc.evaluation.memories import memory_for
 from constrained_dnc.explorer.models import MAX_DRAWN_LENGTH, Model
-from constrained_dnc.model.backend import padded
+from constrained_dnc.model.backend import choose_backend, padded
 from constrained_dnc.model.config import MemorySize, require_memory_size
 from constrained_dnc.model.dnc import DNC, Internals
 from constrained_dnc.tasks.task import AbstractTask, Batch, DrawnSample, Problem
-from constrained_dnc.training.run import backend_for
 
 MAX_DRAWN_SLOTS = 1000
 PER_SLOT = ("usage", "precedence", "write_weights", "read_weights")

@@ -116,13 +116,13 @@ def describe_panels() -> list[dict[str, Any]]:
 
 def describe(model: Model) -> dict[str, Any]:
     """A model's metadata, for the page."""
-    training = model.config.training
+    training = model.training
     lengths = (4, training.max_length, training.unseen_length, 2 * training.unseen_length)
     return {
         "name": model.name,
         "task": model.task.name,
         "summary": model.task.summary,
-        "approach": model.config.approach.name,
+        "approach": model.approach,
         "iteration": model.iteration,
         "rule": model.rule,
         "rules": model.run.rules,

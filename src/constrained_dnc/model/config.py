@@ -54,10 +54,10 @@ def require_memory_size(value: object, most: int = MOST_SLOTS) -> None:
     if isinstance(value, str) and value == GROWING:
         return
     try:
-        require_integer("memory_size", value, 1, most)
+        require_integer("memory", value, 1, most)
     except SettingError:
         accepted = f"a number of slots from 1 to {most}, or {GROWING}"
-        raise SettingError("memory_size", value, accepted) from None
+        raise SettingError("memory", value, accepted) from None
 
 
 def read_memory_size(text: str, most: int = MOST_SLOTS) -> MemorySize:

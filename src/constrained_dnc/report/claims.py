@@ -77,6 +77,11 @@ def claims_table(findings: Findings, analysed: Findings) -> Table:
     return make_table("claims", "The paper's claims", caption, frame, ["claim"], "column")
 
 
+def has_tested_claims(table: Table) -> bool:
+    """Whether a table of claims compares anything with the paper."""
+    return bool((table.cells["agrees"] != NOT_TESTED).any())
+
+
 def judge(claim: Claim, findings: Findings, analysed: Findings) -> Verdict:
     """Whether a study agrees with every comparison of a claim."""
     if not claim.pairs:

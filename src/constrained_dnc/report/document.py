@@ -19,7 +19,7 @@ from constrained_dnc.choices import PAPER_RULE
 from constrained_dnc.files import write_atomically
 from constrained_dnc.report import charts, curves, overview, score_tables, states
 from constrained_dnc.report import length_tables as lengths
-from constrained_dnc.report.claims import claims_table
+from constrained_dnc.report.claims import claims_table, has_tested_claims
 from constrained_dnc.report.drawing import Drawing, darken, png, save, style
 from constrained_dnc.report.findings import Findings, beside_paper, by_rule, memory_name, stages_of
 from constrained_dnc.report.tables import Table
@@ -59,7 +59,9 @@ class Report:
     @cached_property
     def analysed(self) -> Findings:
         """Findings by the rule whose states and modes are analysed."""
-        return self.rules.get(PAPER_RULE, self.main)
+        stored = (self.study.analysis(run, "selection") for run in self.study.runs.index)
+        rule = next((str(arrays["selection"]) for arrays in stored if arrays), PAPER_RULE)
+        return self.rules.get(rule, self.main)
 
     @cached_property
     def tables(self) -> dict[str, list[Table]]:
@@ -128,6 +130,7 @@ class Report:
         return environment.get_template("page.html").render(
             title=f"Constrained DNC: {name}" + (f" (preset {preset})" if preset else ""),
             paper=published.TITLE,
+            is_compared=has_tested_claims(self.tables["claims"][0]),
             warning=overview.budget_warning(study),
             facts=overview.facts(study),
             sections=self.tables,

@@ -13,7 +13,7 @@ report/                       index.html, and its tables/ and figures/
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,12 @@ RESULTS_NAME = re.compile(r"(?P<run_id>.+)-(?P<iterations>\d+)\.parquet")
 def is_study(study: Path) -> bool:
     """Whether a folder holds a study."""
     return (study / STUDY).is_file()
+
+
+def seeds_of(request: Mapping[str, Any]) -> Sequence[int]:
+    """The seeds of a request in study.json: listed for gathered runs, otherwise from 0 on."""
+    seeds: Sequence[int] = request.get("seeds") or range(request["trials"])
+    return seeds
 
 
 def run_folder(study: Path, run_id: str) -> Path:

@@ -23,6 +23,7 @@ from constrained_dnc.study.layout import (
     is_study,
     read_failures,
     read_results,
+    seeds_of,
 )
 
 ORDER = ["task", "approach", "seed", "run_id", "selection", "memory", "length", "iterations"]
@@ -90,13 +91,14 @@ class Study:
 
     @property
     def requested(self) -> dict[tuple[str, str], tuple[int, int]]:
-        """Trials and iterations by (task, approach), the most of all requests."""
-        most: dict[tuple[str, str], tuple[int, int]] = {}
+        """Trials and the most iterations of all requests, by (task, approach)."""
+        seeds: dict[tuple[str, str], set[int]] = {}
+        most: dict[tuple[str, str], int] = {}
         for part in self._requests:
             for key in itertools.product(part["tasks"], part["approaches"]):
-                trials, iterations = most.get(key, (0, 0))
-                most[key] = max(trials, part["trials"]), max(iterations, part["iterations"])
-        return most
+                seeds.setdefault(key, set()).update(seeds_of(part))
+                most[key] = max(most.get(key, 0), part["iterations"])
+        return {key: (len(seeds[key]), most[key]) for key in most}
 
     @property
     def _requests(self) -> Sequence[Mapping[str, Any]]:
@@ -175,7 +177,7 @@ class Study:
                 for part in self._requests
                 if run["task"] in part["tasks"]
                 and run["approach"] in part["approaches"]
-                and run["seed"] < part["trials"]
+                and run["seed"] in seeds_of(part)
             ),
             default=0,
         )

@@ -14,11 +14,11 @@ from constrained_dnc.plugins import absolute, is_import_path, load_names
 USER_DEFINED = "file.py with approaches, file.py:NAME for one, file.py:Class for a controller"
 
 
-def find_approaches(words: Iterable[str]) -> tuple[Approach, ...]:
-    """The approaches that words name, without repetitions."""
+def find_approaches(words: Iterable[str | Approach]) -> tuple[Approach, ...]:
+    """The approaches that words name, or are, without repetitions."""
     approaches: dict[str, Approach] = {}
     for word in words:
-        for approach in _named_by(word):
+        for approach in [word] if isinstance(word, Approach) else _named_by(word):
             if approaches.setdefault(approach.name, approach) != approach:
                 raise SettingError(f"two different approaches are called {approach.name}")
     return tuple(approaches.values())

@@ -25,11 +25,11 @@ from constrained_dnc.errors import RunError, SettingError, one_of, require_integ
 from constrained_dnc.evaluation.scoring import Planned, make_plan
 from constrained_dnc.files import locked, make_folder, read_json, remove_unfinished, write_json
 from constrained_dnc.model.config import GROWING, MemorySize
-from constrained_dnc.plugins import fingerprints
+from constrained_dnc.plugins import fingerprints, is_remembered
 from constrained_dnc.study import layout
 from constrained_dnc.study.layout import STUDY
 from constrained_dnc.sweep.approach_names import find_approaches
-from constrained_dnc.tasks.registry import get_task, task_names
+from constrained_dnc.tasks.registry import get_task
 from constrained_dnc.training.disk import SELECTED
 from constrained_dnc.training.observer import logger
 from constrained_dnc.training.run import environment
@@ -84,7 +84,7 @@ class Request:
 def make_request(
     preset: str,
     tasks: Sequence[str] = (),
-    approaches: Sequence[str] = (),
+    approaches: Sequence[str | Approach] = (),
     trials: int | None = None,
     iterations: int | None = None,
     parts: Parts | None = None,
@@ -180,34 +180,42 @@ def _stored_batches(path: Path, batch_size: int) -> dict[tuple[str, str, int], i
 
 def open_study(folder: Path, request: Request, command: Sequence[str] = ()) -> Plan:
     """Create a study directory, or resume one with the same, more or longer runs."""
-    configs = tuple(request.configs())
+    plan = Plan(folder, tuple(request.configs()), request.rules, request.analyses)
+    part = {
+        "tasks": [get_task(task).name for task in request.tasks],
+        "approaches": [approach.name for approach in request.approaches],
+        "trials": request.trials,
+        "iterations": request.iterations,
+    }
+    add_to_study(plan, [part], request.preset, command)
+    return plan
+
+
+def add_to_study(
+    plan: Plan, requests: Sequence[Mapping[str, Any]], preset: str, command: Sequence[str]
+) -> None:
+    """Add the runs of a plan, and the requests that they are of, to a new or existing study."""
+    folder = plan.folder
     others = list(folder.glob("[!.]*")) if folder.is_dir() else []
     if set(others) - {layout.study_lock(folder)} and not layout.is_study(folder):
         raise SettingError(f"{folder} is not empty and has no {STUDY}: it is not a study")
     make_folder(folder, "study")
     with locked(layout.study_lock(folder), wait=True):  # two sweeps may add to a study at once
         remove_unfinished(folder, [STUDY])
-        _add_request(folder, request, configs, command)
+        _write_study(plan, requests, preset, command)
         _quarantine(folder)
-    return Plan(folder, configs, request.rules, request.analyses)
 
 
-def _add_request(
-    folder: Path, request: Request, configs: Sequence[Config], command: Sequence[str]
+def _write_study(
+    plan: Plan, requests: Sequence[Mapping[str, Any]], preset: str, command: Sequence[str]
 ) -> None:
-    """Add a request and its runs to study.json."""
+    folder, configs = plan.folder, plan.configs
     stored = read_json(folder / STUDY) if layout.is_study(folder) else {}
     plain = as_dict(configs[0])
     settings = {part: plain[part] for part in ("model", "training", "evaluation")}
     user_code = _user_code(configs)
     _refuse_changes(folder, stored, settings, user_code)
     names = {task: get_task(task).name for task in dict.fromkeys(c.task for c in configs)}
-    part = {
-        "tasks": list(names.values()),
-        "approaches": [approach.name for approach in request.approaches],
-        "trials": request.trials,
-        "iterations": request.iterations,
-    }
     runs = {
         config.run_id: {
             "task": names[config.task],
@@ -219,10 +227,13 @@ def _add_request(
     write_json(
         folder / STUDY,
         {
-            "preset": request.preset,
-            "requests": [*(old for old in stored.get("requests", []) if old != part), part],
-            "rules": [r for r in RULES if r in (*stored.get("rules", ()), *request.rules)],
-            "analyses": stored.get("analyses", False) or request.analyses,
+            "preset": preset,
+            "requests": [
+                *(old for old in stored.get("requests", []) if old not in requests),
+                *requests,
+            ],
+            "rules": [r for r in RULES if r in (*stored.get("rules", ()), *plan.rules)],
+            "analyses": stored.get("analyses", False) or plan.analyses,
             "memories": [str(memory) for memory in memories_of(configs[0])],
             "settings": settings,
             "runs": {**stored.get("runs", {}), **runs},
@@ -237,31 +248,23 @@ def _add_request(
 def reopen_study(folder: Path, *, trust_code: bool = False) -> Plan:
     """The plan of everything that was ever requested of a study, with its stored settings.
 
-    User-defined tasks, controllers and constraints are imported only with `trust_code`.
+    User-defined parts are imported only with `trust_code`, or if this user has trained with them.
     """
     stored = read_json(folder / STUDY)
     try:
-        if not trust_code:
-            _refuse_user_code(folder, stored)
         configs = _stored_configs(stored)
         rules, analyses = tuple(stored["rules"]), bool(stored["analyses"])
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise RunError(f"{folder / STUDY} is corrupt: {type(error).__name__}: {error}") from error
+    user_code = sorted({name for config in configs for name in config.user_code})
+    if not trust_code and not is_remembered(user_code):
+        raise RunError(
+            f"{folder / STUDY} names user-defined code, {' and '.join(user_code)}; if you trust "
+            "it, add --trust-code"
+        )
     with locked(layout.study_lock(folder), wait=True):
         _quarantine(folder)
     return Plan(folder, configs, rules, analyses)
-
-
-def _refuse_user_code(folder: Path, stored: Mapping[str, Any]) -> None:
-    """Refuse to run code that only the file of a study names."""
-    built_in = {*task_names(), *APPROACHES}
-    names = {name for part in stored["requests"] for name in (*part["tasks"], *part["approaches"])}
-    foreign = sorted(names - built_in)
-    if foreign or stored.get("user_tasks") or stored.get("user_approaches"):
-        raise RunError(
-            f"{folder / STUDY} names user-defined code ({', '.join(foreign)}); add --trust-code "
-            "to run it"
-        )
 
 
 def _stored_configs(stored: Mapping[str, Any]) -> tuple[Config, ...]:
@@ -270,7 +273,7 @@ def _stored_configs(stored: Mapping[str, Any]) -> tuple[Config, ...]:
     for part in stored["requests"]:
         settings = {name: dict(values) for name, values in stored["settings"].items()}
         settings["training"]["iterations"] = part["iterations"]
-        for seed in range(part["trials"]):
+        for seed in layout.seeds_of(part):
             for task in part["tasks"]:
                 for name in part["approaches"]:
                     config = _stored_config(stored, settings, task, name, seed)

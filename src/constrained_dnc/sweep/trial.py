@@ -6,10 +6,11 @@ import ctypes
 import time
 import traceback
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import SupportsFloat
 
-from constrained_dnc.analysis.internals import analyse_run
+from constrained_dnc.analysis.internals import analyse_model, analyse_run
 from constrained_dnc.config import Config, with_min_iterations
 from constrained_dnc.errors import RunError, SettingError, first_line
 from constrained_dnc.evaluation.memories import growing_memory, outputs_of
@@ -96,8 +97,10 @@ def _run(plan: Plan, config: Config) -> str:
 
 def _trained(config: Config, folder: Path) -> Run:
     """Train a run to its end; one that has ended needs no checkpoint to be evaluated."""
+    threads = 1
     if (folder / CONFIG).exists():
         stored = open_run(folder)
+        threads = stored.threads  # a gathered run may have begun with more
         before = stored.config.training.iterations
         config = with_min_iterations(config, before)  # an earlier request may have wanted more
         has_checkpoint = any((folder / name).exists() for name in CHECKPOINTS)
@@ -105,7 +108,7 @@ def _trained(config: Config, folder: Path) -> Run:
         if has_ended and not has_checkpoint:
             replace_config(folder, config)
             return open_run(folder)
-    return train(config, folder, threads=1)
+    return train(config, folder, threads=threads)
 
 
 def _complete(plan: Plan, config: Config, run: Run) -> None:
@@ -123,15 +126,25 @@ def _complete(plan: Plan, config: Config, run: Run) -> None:
         for memory in memories_of(config, rule)
     ]
     if plan.analyses:
-        write_analysis(plan.folder, config.run_id, analyse_run(run))
+        write_analysis(plan.folder, config.run_id, analyse_run(run, plan.rules))
     write_results(plan.folder, config.run_id, config.training.iterations, concat_results(tables))
 
 
-def estimate_seconds(config: Config) -> tuple[float, float]:
-    """How long training takes on one core, and evaluation at most.
+@dataclass(frozen=True)
+class Estimate:
+    """Seconds that the parts of a run take on one core."""
 
-    One update, one measurement and one batch with each memory are timed.
-    """
+    training: float
+    evaluation: float
+    """At most: hopeless lengths are given up."""
+    analysis: float
+    compilation: float
+    """Once in every worker."""
+
+
+def estimate_seconds(plan: Plan, config: Config) -> Estimate:
+    """How long a run takes; an update, a measurement, an analysis and batches are timed."""
+    began = time.perf_counter()
     training, task = config.training, get_task(config.task)
     model = initial_model(config)
     backend = backend_for(config, model, threads=1)
@@ -141,6 +154,7 @@ def estimate_seconds(config: Config) -> tuple[float, float]:
     )
     update = _seconds(lambda: backend.value_and_grad(model, trained)[0])
     measure = _seconds(lambda: backend.measure(model, unseen)[0])
+    iterating = (update + measure / training.measure_every) * training.iterations
     subject = Subject(model, task, config.evaluation, training.max_length)
     batch = subject.batch(training.unseen_length, 0)
     evaluation, slots = 0.0, config.model.memory_size
@@ -150,8 +164,22 @@ def estimate_seconds(config: Config) -> tuple[float, float]:
         (timed,) = make_plan(subject.settings, slots, [batch.length], [memory], 1)
         rows = make_plan(subject.settings, slots, memories=[memory])
         work = sum(work_of(subject, row) for row in rows)
-        evaluation += once * work / work_of(subject, timed)
-    return (update + measure / training.measure_every) * training.iterations, evaluation
+        rules = sum(memory in memories_of(config, rule) for rule in plan.rules)
+        evaluation += rules * once * work / work_of(subject, timed)
+    analysis = 0.0
+    if plan.analyses:
+        analysis = _seconds(lambda: len(analyse_model(model, task, config)))
+    return Estimate(iterating, evaluation, analysis, time.perf_counter() - began)
+
+
+def needs_training(plan: Plan, config: Config) -> bool:
+    """Whether a run has not ended, or is to become longer."""
+    folder = run_folder(plan.folder, config.run_id)
+    if not (folder / CONFIG).exists():
+        return True
+    run = open_run(folder)
+    is_long_enough = run.config.training.iterations >= config.training.iterations
+    return not (is_long_enough and run.status.state in ENDED)
 
 
 def _seconds(value: Callable[[], SupportsFloat]) -> float:

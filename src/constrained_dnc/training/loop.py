@@ -89,6 +89,9 @@ def train(
     if restart:
         opening.move_aside(folder, observer)
     opening.prepare_folder(folder)
+    if opening.has_ended_without_checkpoint(folder, config):
+        observer.say(f"nothing to do: {folder} has ended")
+        return open_run(folder)
     with postponed_signals(observer.say) as stop:
         with locked(folder / LOCK) as is_in_place, jax.enable_x64(False):
             session = TrainingSession(config, folder, backend, threads, observer, stop, is_in_place)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from constrained_dnc.choices import BACKEND_CHOICES, BackendChoice
@@ -12,13 +13,15 @@ from constrained_dnc.errors import RunError, SettingError
 from constrained_dnc.files import locked, make_folder, read_json, reason_of
 from constrained_dnc.model.backend import AbstractBackend, FusedBackend, PureBackend
 from constrained_dnc.model.dnc import DNC
-from constrained_dnc.training.disk import CONFIG, LOCK, SELECTED, STATUS
+from constrained_dnc.training.disk import CHECKPOINTS, CONFIG, LOCK, SELECTED, STATUS
 from constrained_dnc.training.observer import Observer
 from constrained_dnc.training.run import (
+    ENDED,
     Run,
     backend_for,
     changed_sources,
     environment,
+    open_run,
     read_status,
     replace_config,
 )
@@ -69,6 +72,18 @@ def refuse_overwriting(folder: Path) -> None:
             f"folder, or start over with --restart (restart=True), which moves it to "
             f"{_free_name(folder).name}"
         )
+
+
+def has_ended_without_checkpoint(folder: Path, config: Config) -> bool:
+    """Whether the folder holds this very run, ended, with its checkpoints deleted."""
+    if not (folder / CONFIG).exists() or any((folder / name).exists() for name in CHECKPOINTS):
+        return False
+    stored = open_run(folder)
+    is_long_enough = config.training.iterations <= stored.config.training.iterations
+    is_the_same = is_long_enough and config.identity == stored.config.identity
+    with suppress(RunError):
+        return is_the_same and bool(stored.rules) and stored.status.state in ENDED
+    return False
 
 
 def refuse_changes(

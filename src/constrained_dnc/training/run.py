@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import platform
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -12,15 +13,17 @@ from typing import Any, Literal
 
 import equinox as eqx
 import jax
+import numpy as np
 
 from constrained_dnc import zoo
 from constrained_dnc.choices import PAPER_RULE, RULES, SelectionRule
-from constrained_dnc.config import Config, as_dict
-from constrained_dnc.errors import RunError, SettingError, one_of
+from constrained_dnc.config import Config, as_dict, with_absolute_paths
+from constrained_dnc.errors import RunError, SettingError, one_of, require_integer
 from constrained_dnc.files import (
     Tensors,
     corruption_named,
     is_locked,
+    make_folder,
     read_file,
     read_json,
     read_tensors,
@@ -32,7 +35,7 @@ from constrained_dnc.model.backend import AbstractBackend, choose_backend
 from constrained_dnc.model.build import build_dnc
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.model.leaves import fill_leaves, name_leaves
-from constrained_dnc.plugins import fingerprints
+from constrained_dnc.plugins import fingerprints, is_remembered, remember
 from constrained_dnc.tasks.registry import get_task
 from constrained_dnc.tasks.task import AbstractTask
 from constrained_dnc.training.disk import CONFIG, LOCK, METRICS, SELECTED, STATUS
@@ -78,7 +81,7 @@ class Run:
     folder: Path
     config: Config
     backend: str
-    """fused, pure, or the qualified class name of a user-defined backend."""
+    """fused, pure, the class name of a user-defined backend, or user-defined for a saved model."""
     threads: int
 
     @cached_property
@@ -142,9 +145,11 @@ class Run:
         if not self.rules:
             raise RunError(f"{self.folder} has no selected parameters yet")
         if not path.exists():
+            name = self.folder.relative_to(zoo.MODELS) if self.is_pretrained else self.folder
             available = ", ".join(self.rules)
-            sentence = f"{self.folder} has no parameters selected by {rule!r}"
-            raise SettingError(f"{sentence}; available: {available}")
+            raise SettingError(
+                f"{name} has no parameters selected by {rule!r}; available: {available}"
+            )
         tensors, metadata = read_tensors(path)
         if metadata.get("selection") != rule:
             raise RunError(f"{path} does not hold parameters selected by {rule!r}")
@@ -162,11 +167,11 @@ def read_status(folder: Path) -> Status:
 def load_run(folder: str | Path, *, trust_code: bool = False) -> Run:
     """Open a run directory, or a pretrained model by its name, zoo:TASK/APPROACH.
 
-    A run with a user-defined task or controller names a file that would be executed: that needs
-    `trust_code`.
+    A run with user-defined parts names files that would be executed. Without `trust_code` it is
+    refused, unless this user has trained with these files as they are now.
     """
     run = open_run(folder)
-    if run.config.user_code and not trust_code:
+    if not trust_code and not is_remembered(run.config.user_code):
         raise RunError(
             f"{run.folder / CONFIG} names user-defined code, {' and '.join(run.config.user_code)}; "
             "if you trust it, use --trust-code or load_run(..., trust_code=True)"
@@ -196,6 +201,64 @@ def changed_sources(run: Run) -> list[str]:
     then = read_json(run.folder / CONFIG).get("sources", {})
     now = fingerprints("run", run.config.user_code)
     return [path for path, digest in now.items() if then.get(path, digest) != digest]
+
+
+def save_run(
+    model: DNC,
+    config: Config,
+    folder: str | Path,
+    *,
+    iteration: int | None = None,
+    selection: SelectionRule = "score",
+) -> Run:
+    """Make a run directory of a model from a user-defined loop; every command reads it.
+
+    `config` must describe the model: its task, approach and sizes. `iteration` is the number of
+    updates, by default that of the config. `selection` names the rule that counts as having
+    selected the parameters; `score` is the one that commands use by default.
+    """
+    config, folder = with_absolute_paths(config), Path(folder)
+    if selection not in RULES:
+        raise SettingError("selection", selection, one_of(RULES, selection))
+    iteration = config.training.iterations if iteration is None else iteration
+    require_integer("iteration", iteration, 0)
+    parameters = _parameters_for(config, model)
+    make_folder(folder, "folder")
+    if any(folder.iterdir()):
+        raise SettingError(f"{folder} is not empty; save the model in another folder")
+    status = Status(
+        state="finished",
+        reason="saved by save_run",
+        iteration=iteration,
+        iterations=iteration,
+        skipped_updates=0,
+        best_iteration={rule: iteration if rule == selection else None for rule in RULES},
+        running_mean=dict.fromkeys(RULES),
+        seconds=0.0,
+        updated=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+    write_config(folder, config, "user-defined", threads=1)
+    (folder / METRICS).touch()
+    write_selected(folder, selection, parameters, iteration, mean=None)
+    write_json(folder / STATUS, dataclasses.asdict(status))
+    return open_run(folder)
+
+
+def _parameters_for(config: Config, model: DNC) -> Any:
+    """The parameters of a model, in single precision; refused unless the config describes it."""
+    expected, expected_static = eqx.partition(initial_model(config), eqx.is_inexact_array)
+    parameters, static = eqx.partition(model, eqx.is_inexact_array)
+    parameters = jax.tree.map(lambda leaf: np.asarray(leaf, np.float32), parameters)
+    try:
+        fill_leaves(expected, name_leaves(parameters, "parameters"), "parameters")
+    except RunError as error:
+        raise SettingError(f"config does not describe this model: {error}") from error
+    if not eqx.tree_equal(static, expected_static):
+        raise SettingError(
+            "config does not describe this model: it has the same parameters, but not the parts "
+            f"and settings of {config.approach.name} with {config.model.memory_size} slots"
+        )
+    return parameters
 
 
 def load_pretrained(
@@ -243,6 +306,7 @@ def write_config(folder: Path, config: Config, backend: str, threads: int) -> No
     }
     if config.user_code:
         stored["sources"] = fingerprints("task", config.user_code)
+        remember(config.user_code)
     write_json(folder / CONFIG, stored)
 
 

@@ -14,13 +14,17 @@ from typing import Any
 
 from constrained_dnc.choices import SelectionRule
 from constrained_dnc.errors import RunError, SettingError, did_you_mean
-from constrained_dnc.files import read_json
+from constrained_dnc.files import corruption_named, read_json
 from constrained_dnc.model.config import memory_order
 from constrained_dnc.published import max_length_of
 
 PREFIX = "zoo:"
 MODELS = Path(__file__).parent / "models"
 SCORES = "scores.json"
+METADATA = {
+    "trial": int, "trials": list, "iterations": int, "iteration": int, "commit": str, "scores": dict
+}  # fmt: skip
+"""The types of what scores.json must hold."""
 RULE: SelectionRule = "score"
 """Every model comes with the parameters selected by this rule."""
 
@@ -39,18 +43,21 @@ class Pretrained:
         return f"{PREFIX}{self.task}/{self.approach}"
 
     @property
-    def about(self) -> Mapping[str, Any]:
+    def metadata(self) -> Mapping[str, Any]:
         """scores.json: trial, all trials, iterations, selected iteration, commit, scores."""
         path = self.folder / SCORES
-        about = read_json(path)
-        needed = {"trial", "trials", "iterations", "iteration", "commit", "scores"}
-        if not needed <= about.keys():
-            raise RunError(f"{path} cannot be read: it needs {', '.join(sorted(needed))}")
-        return about
+        metadata = read_json(path)
+        if not metadata.keys() >= METADATA.keys():
+            raise RunError(f"{path} cannot be read: it needs {', '.join(sorted(METADATA))}")
+        for name, kind in METADATA.items():
+            if not isinstance(metadata[name], kind):
+                raise RunError(f"{path} cannot be read: {name} is no {kind.__name__}")
+        return metadata
 
     def memories(self, selection: SelectionRule = RULE) -> tuple[str, ...]:
         """The memories of its scores, by size."""
-        return tuple(sorted(self.about["scores"].get(selection, {}), key=memory_order))
+        with corruption_named(self.folder / SCORES):
+            return tuple(sorted(self.metadata["scores"].get(selection, {}), key=memory_order))
 
     def scores(
         self, memory: str | None = None, selection: SelectionRule = RULE
@@ -59,8 +66,9 @@ class Pretrained:
         memories = self.memories(selection)
         if not memories:
             return {}
-        scores = self.about["scores"][selection].get(memory or memories[0], {})
-        return {int(length): float(score) for length, score in scores.items()}
+        with corruption_named(self.folder / SCORES):
+            scores = self.metadata["scores"][selection].get(memory or memories[0], {})
+            return {int(length): float(score) for length, score in scores.items()}
 
     def max_length(self, memory: str | None = None, selection: SelectionRule = RULE) -> int | None:
         """The longest length with a score of at least 95 %, 0 if none; None if not measured."""

@@ -1,0 +1,62 @@
+"""The explorer from Python: a model of a user-defined loop, in a file or served to a notebook."""
+
+import asyncio
+import json
+import re
+import urllib.parse
+import urllib.request
+
+import jax
+import numpy as np
+import pytest
+
+from constrained_dnc import SettingError, build_dnc, explore, get_task, load_run
+from constrained_dnc.explorer.models import model_from
+from constrained_dnc.explorer.traces import trace
+from tiny_runs import tiny_config
+
+CONFIG = tiny_config("copy", "compr+reg")
+
+
+@pytest.fixture(scope="module")
+def model():
+    return build_dnc(CONFIG.approach, get_task("copy"), CONFIG.model, key=jax.random.key(1))
+
+
+@pytest.mark.parametrize("memory", [None, 9, "growing"])
+def test_a_trace_has_the_outputs_of_the_model(model, memory):
+    shown = trace(model_from(model, "copy", CONFIG.training), "3 1 4", memory)
+    inputs = get_task("copy").batch_of([get_task("copy").parse("3 1 4")]).inputs
+    if memory != "growing":
+        expected = model.with_memory_size(memory or 4).unroll(inputs).outputs
+        np.testing.assert_allclose(shown.outputs, expected, atol=1e-6)
+    assert shown.slots >= 4
+
+
+def test_one_file_from_a_model_or_a_run(model, runs, tmp_path):
+    explore(model, "copy", "3 1 4", html=tmp_path / "model.html", training=CONFIG.training)
+    explore(load_run(runs["compr+reg"]), html=tmp_path / "run.html")
+    assert '"problem": "3 1 4"' in (tmp_path / "model.html").read_text("utf-8")
+    assert '"approach": "compr+reg"' in (tmp_path / "run.html").read_text("utf-8")
+
+
+def test_a_notebook_goes_on_while_the_page_is_served(model, capsys):
+    async def cell() -> str:
+        explore(model, "copy", "3 1 4", port=0)
+        address, _, fragment = capsys.readouterr().out.strip().partition("#")
+        query = f"{address}trace?{fragment}"
+        return await asyncio.to_thread(lambda: urllib.request.urlopen(query).read().decode())
+
+    view = json.loads(asyncio.run(cell()))
+    assert view["problem"] == "3 1 4"
+    assert view["model"]["task"] == "copy"
+    assert view["heads"] == 1
+
+
+def test_what_is_missing_costs_one_sentence(model, runs):
+    with pytest.raises(SettingError, match="a model needs its task"):
+        explore(model)
+    with pytest.raises(SettingError, match="a run knows its task"):
+        explore(runs["compr+reg"], "copy")
+    with pytest.raises(SettingError, match=re.escape("problem must be")):
+        explore(model, "copy", "3 x", html="unwritten.html")
