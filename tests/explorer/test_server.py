@@ -166,9 +166,8 @@ def test_a_training_that_is_killed_is_no_longer_shown_as_one(runs, tmp_path):
 
 def test_no_problem_is_offered_that_is_too_long_to_be_drawn(runs):
     model = open_model(runs["compr+reg"])
-    training = replace(model.config.training, max_length=300, unseen_length=600)
-    run = replace(model.run, config=replace(model.config, training=training))
-    described = views.describe(replace(model, run=run))
+    training = replace(model.training, max_length=300, unseen_length=600)
+    described = views.describe(replace(model, training=training))
     assert (described["first_length"], described["examples"]) == (250, [4, 250])
 
 

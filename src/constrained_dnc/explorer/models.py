@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -32,6 +32,7 @@ class Model:
     approach: str
     training: TrainingConfig
     rule: str  # that selected the parameters; empty for a model from Python
+    rules: Sequence[str]  # whose parameters there are
     iteration: int  # of the parameters
     iterations: int  # of training so far
     state: str  # how far the run is, in words
@@ -50,11 +51,6 @@ class Model:
     def dnc(self) -> DNC:
         """The network itself."""
         return self.subject.model
-
-    @property
-    def memory_size(self) -> int:
-        """Slots of the memory in training."""
-        return self.config.model.memory_size
 
     @property
     def training_lengths(self) -> tuple[int, int]:
@@ -85,6 +81,7 @@ def open_model(
         approach=run.config.approach.name,
         training=run.config.training,
         rule=rule,
+        rules=run.rules,
         iteration=iteration,
         iterations=status.iteration,
         state=_in_words(status),
@@ -92,6 +89,29 @@ def open_model(
         curves=pretrained_curves(name, rule)
         if run.is_pretrained
         else stored_curves(run, rule, iteration),
+        memory_size=run.config.model.memory_size,
+        load=lambda: subject_of(run, selection=rule),
+    )
+
+
+def model_from(dnc: DNC, task: AbstractTask | str, training: TrainingConfig | None = None) -> Model:
+    """A network from Python with its task; `training` has the lengths it was trained on."""
+    subject = subject_of(dnc, task)
+    training = training or TrainingConfig()
+    return Model(
+        name="model",
+        task=subject.task,
+        approach="a model from Python",
+        training=training,
+        rule="",
+        rules=(),
+        iteration=0,
+        iterations=0,
+        state="no run",
+        is_training=False,
+        curves=(),
+        memory_size=subject.training_slots,
+        load=lambda: replace(subject, max_training_length=training.max_length),
     )
 
 

@@ -109,7 +109,7 @@ function describeModel({model, length, memory_size, all_slots, entries, answer_n
   const slots = memory_size === "growing" ? `a growing memory, ${all_slots} slots at the end` : `${all_slots} slots`;
   const wrong = entries.filter(([, , right]) => !right).length;
   return [
-    `${model.name}: parameters of iteration ${model.iteration}, chosen by rule ${model.rule}; ${model.state}.`,
+    model.rule ? `${model.name}: parameters of iteration ${model.iteration}, chosen by rule ${model.rule}; ${model.state}.` : "",
     `Length ${length} (trained on ${model.training_lengths.join(" to ")}), ${slots} (trained with ${model.memory_size}).
     Right answer above, model below; ${wrong ? `${wrong} of ${entries.length} wrong` : "all right"}. ${answer_note}`,
   ];
@@ -136,7 +136,7 @@ function makePanel(view, spec) {
   const panel = {...spec, view, frame, plot, section, words, scale, keys, toggle, marks: {}};
   if (name === "machine") save.remove();
   if (view.figures[name]) setFigure(panel, view.figures[name]);
-  else if (name === "scores") remove(panel, `No scores are stored; cdnc evaluate ${view.model.name} makes them.`);
+  else if (name === "scores") remove(panel, `No scores are stored${view.model.rule ? `; cdnc evaluate ${view.model.name} makes them` : ""}.`);
   if (name === "machine") offerMachine(panel);
   fold(panel);
   view.columns[column].append(section);

@@ -45,20 +45,22 @@ class ModelCache:
         trust_code: bool = False,
         opened: Sequence[Model] = (),
     ):
-        self.names = tuple(dict.fromkeys(names))
-        self.selection = selection
-
-        def opened(name: str, rule: SelectionRule | None, version: Any) -> Model:
-            return open_model(name, rule, trust_code=trust_code)
-
-        self._models = lru_cache(MODELS_KEPT)(opened)
+        self._opened = {model.name: model for model in opened}
+        self.names = tuple(dict.fromkeys([*self._opened, *names]))
+        self.selection, self.trust_code = selection, trust_code
+        self._models = lru_cache(MODELS_KEPT)(self._open)
         self._traces = lru_cache(TRACES_KEPT)(trace)
 
     def model(self, name: str, rule: SelectionRule | None = None) -> Model:
         """A model as it is now, by default with the parameters that the page began with."""
         if name not in self.names:
             raise SettingError("model", name, one_of(self.names))
+        if name in self._opened:
+            return self._opened[name]
         return self._models(name, rule or self.selection, cache_key(name))
+
+    def _open(self, name: str, rule: SelectionRule | None, version: Any) -> Model:
+        return open_model(name, rule, trust_code=self.trust_code)
 
     def trace(self, query: Query) -> Trace:
         """The trace of a model on a problem, cached."""

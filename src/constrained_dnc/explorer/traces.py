@@ -135,7 +135,7 @@ def read_problem(task: AbstractTask, text: str) -> Problem:
 
 def with_memory(model: Model, memory_size: MemorySize) -> DNC:
     """The network with another memory."""
-    return model.dnc.with_memory_size(memory_for(model.run, memory_size, model.selected))
+    return model.dnc.with_memory_size(model.subject.memory(memory_size))
 
 
 def state_paths(
@@ -150,7 +150,7 @@ def state_paths(
         others = model.task.sample(0, companions, trace.batch.length)
         inputs = np.concatenate([inputs, others.inputs], axis=1)
     dnc = with_memory(model, trace.memory_size)
-    backend = backend_for(model.config, dnc, threads=1)
+    backend = choose_backend("auto", dnc, model.task.loss, threads=1)
     states = np.asarray(backend.forward(dnc, inputs).cell_states)
     if not states.shape[-1] or not np.isfinite(states).all():
         return None

@@ -87,7 +87,7 @@ PANELS = (
 def score_figure(trace: Trace) -> go.Figure | None:
     """Stored scores of the model; None where there are none."""
     model = trace.model
-    paper = published.max_lengths(False).get((model.task.name, model.config.approach.name))
+    paper = published.max_lengths(False).get((model.task.name, model.approach))
     lengths = model.training_lengths
     curves = model.curves
     return figures.score_figure(curves, trace.batch.length, lengths, paper) if curves else None
@@ -125,7 +125,7 @@ def describe(model: Model) -> dict[str, Any]:
         "approach": model.approach,
         "iteration": model.iteration,
         "rule": model.rule,
-        "rules": model.run.rules,
+        "rules": list(model.rules),
         "state": model.state,
         "is_training": model.is_training,
         "memory_size": model.memory_size,
@@ -156,8 +156,8 @@ def view(trace: Trace) -> dict[str, Any]:
         "encoding_steps": trace.encoding_steps,
         "first_result_step": trace.first_result_step,
         "slots": slots,
-        "heads": trace.model.config.model.num_reads,
-        "word": trace.model.config.model.word_size,
+        "heads": trace.internals.interface.free_gates.shape[-1],
+        "word": trace.internals.memory.memory.shape[-1],
         "score": trace.score,
         "score_kind": trace.model.task.score_kind,
         "answer_note": trace.model.task.answer_note,
