@@ -41,6 +41,8 @@ class Model:
     """Stored scores, those of the parameters shown first."""
     memory_size: int  # slots of the memory in training
     load: Callable[[], Subject]
+    inference: str = "network"
+    inferences: Sequence[str] = ("network",)  # that it can be shown with
 
     @cached_property
     def subject(self) -> Subject:

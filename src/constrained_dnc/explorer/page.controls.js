@@ -5,7 +5,7 @@ let shown = {}; // the models, problem and memory on the screen
 let requests = 0;
 
 function query({model, problem, memory_size}) {
-  return {model: model.name, rule: model.rule, problem, memory: memory_size};
+  return {model: model.name, rule: model.rule, inference: model.inference, problem, memory: memory_size};
 }
 
 async function request(what, parameters = {}) {
@@ -26,16 +26,16 @@ function setBusy(busy) {
 
 // Shows what `state` requests. What is refused leaves the page as it was, but for the text, which is to be corrected.
 async function load() {
-  const mine = ++requests, {model: name, rule, compare, compare_rule, memory} = state;
+  const mine = ++requests, {model: name, rule, inference, compare, compare_rule, compare_inference, memory} = state;
   showError(null);
   setBusy(true);
   try {
     const {problem} = state.problem ? state : await drawn(firstLength(), 0);
-    const sides = [{model: name, rule}, {model: compare, rule: compare_rule}].filter(({model}) => model);
+    const sides = [{model: name, rule, inference}, {model: compare, rule: compare_rule, inference: compare_inference}].filter(({model}) => model);
     const answers = await Promise.all(sides.map(side => fetchJson("trace", {...side, problem, memory})));
     if (mine !== requests) return; // a later question has overtaken this one
     Object.assign(state, {problem});
-    shown = {model: name, rule, compare, compare_rule, problem, memory};
+    shown = {model: name, rule, inference, compare, compare_rule, compare_inference, problem, memory};
     await showViews(answers);
     fillForm();
   } catch (error) {
@@ -93,9 +93,10 @@ function fillForm() {
   const chosen = model(state.model), other = model(state.compare);
   fillSelect("model", state.model, options(content.models));
   fillSelect("compare", state.compare, [["", "nothing"], ...options(usable().filter(({task}) => task === chosen.task))]);
-  for (const [id, each] of [["rule", chosen], ["compare_rule", other]]) {
-    fillSelect(id, state[id] || (each ? each.rule : ""), each ? each.rules.map(rule => [rule, rule]) : []);
-    $(id).disabled = !each;
+  for (const [prefix, each] of [["", chosen], ["compare_", other]]) for (const what of ["rule", "inference"]) {
+    const id = prefix + what, choices = each ? each[`${what}s`] : [];
+    fillSelect(id, state[id] || (each ? each[what] : ""), choices.map(choice => [choice, choice]));
+    $(id).disabled = choices.length < 2;
   }
   $("growing").checked = state.memory === "growing";
   Object.assign($("memory"), {value: Number(state.memory) || chosen.memory_size, max: chosen.max_slots, disabled: $("growing").checked});
@@ -134,10 +135,10 @@ function listen() {
   const change = (id, apply) => { $(id).onchange = () => { apply($(id).value); load(); }; };
   change("model", name => {
     const isSameTask = model(state.model).task === model(name).task;
-    Object.assign(state, isSameTask ? {} : {...FRESH, hidden: state.hidden}, {model: name, rule: ""});
+    Object.assign(state, isSameTask ? {} : {...FRESH, hidden: state.hidden}, {model: name, rule: "", inference: ""});
   });
-  change("compare", name => Object.assign(state, {compare: name, compare_rule: ""}));
-  for (const id of ["rule", "compare_rule", "memory"]) change(id, value => { state[id] = value; });
+  change("compare", name => Object.assign(state, {compare: name, compare_rule: "", compare_inference: ""}));
+  for (const id of ["rule", "inference", "compare_rule", "compare_inference", "memory"]) change(id, value => { state[id] = value; });
   change("growing", () => { state.memory = $("growing").checked ? "growing" : ""; });
   $("draw").onclick = () => drawProblem($("length").value, Math.floor(1e9 * Math.random()));
   $("newer").onclick = load;
@@ -182,6 +183,8 @@ addEventListener("resize", () => { clearTimeout(resizing); resizing = setTimeout
 
 // --- saving and sharing ---
 
+const fileName = view => titleOf(view.model).replaceAll(", ", "-");
+
 // A picture has nothing beside it: it gets its legend, the cursor and a colour bar.
 function savePicture({view, name, figure, legend, frame, over_time}, format) {
   const colour = name => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`);
@@ -194,13 +197,13 @@ function savePicture({view, name, figure, legend, frame, over_time}, format) {
   if (first.coloraxis) layout.coloraxis = {...layout.coloraxis, ...bar};
   else if (first.type === "heatmap") Object.assign(first, bar);
   const size = {width: frame.clientWidth, height: layout.height};
-  const filename = `${view.model.task}-${view.model.approach}-${name}-step-${state.step}`;
+  const filename = `${fileName(view)}-${name}-step-${state.step}`;
   return Plotly.downloadImage({data: [first, ...others], layout}, {format, scale: 2, filename, ...size});
 }
 
 async function saveData(event, view) {
   event.preventDefault();
-  const download = `${view.model.task}-${view.model.approach}.npz`;
+  const download = `${fileName(view)}.npz`;
   if (!served) return element("a", {href: `data:application/octet-stream;base64,${view.file}`, download}).click();
   try {
     const file = await (await request("data", {...query(view), step: state.step})).blob();

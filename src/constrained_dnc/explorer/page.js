@@ -11,7 +11,10 @@ const isMatrix = panel => panel.over_slots && !panel.over_time;
 const NOTICED = 0.1; // a weight below this is not worth a word
 const KEY_STEP = 8; // link matrices kept, one for each so many steps
 
-const FRESH = {model: "", rule: "", compare: "", compare_rule: "", problem: "", memory: "", step: 0, slot: 0, hidden: ""};
+const FRESH = {
+  model: "", rule: "", inference: "", compare: "", compare_rule: "", compare_inference: "",
+  problem: "", memory: "", step: 0, slot: 0, hidden: "",
+};
 let state = {...FRESH}; // what is requested; step 0: where the answer begins; hidden: names of panels
 let views = [];
 
@@ -103,6 +106,10 @@ function describeSlot(view, slot) {
     ? `${what} at ${items.slice(0, 8).join(", ")}${items.length > 8 ? `, and ${items.length - 8} more` : ""}.`
     : `Never ${what.toLowerCase()}.`;
   return `Slot ${slot}. ${list("Written", written)} ${list("Read", reads)}`;
+}
+
+function titleOf({task, approach, inference}) {
+  return `${task}, ${approach}${inference === "digital" ? ", digital" : ""}`;
 }
 
 function describeModel({model, length, memory_size, all_slots, entries, answer_note}) {
@@ -386,7 +393,7 @@ function answerCard(view) {
   const data = element("a", {textContent: "Save the numbers (npz)", href: "#", onclick: event => saveData(event, view)});
   return element("section", {className: "card answer"},
     element("div", {className: "answer-head"},
-      element("h2", {textContent: `${view.model.task}, ${view.model.approach}`}),
+      element("h2", {textContent: titleOf(view.model)}),
       element("span", {className: "score", textContent: `${percent(view.score)} `}, element("small", {textContent: view.score_kind}))),
     ...describeModel(view).map(textContent => element("p", {className: "soft", textContent})),
     element("ul", {className: "entries"}, ...view.entryButtons.map(button => element("li", {}, button))),

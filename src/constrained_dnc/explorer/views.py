@@ -126,6 +126,8 @@ def describe(model: Model) -> dict[str, Any]:
         "iteration": model.iteration,
         "rule": model.rule,
         "rules": list(model.rules),
+        "inference": model.inference,
+        "inferences": list(model.inferences),
         "state": model.state,
         "is_training": model.is_training,
         "memory_size": model.memory_size,
