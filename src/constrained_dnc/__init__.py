@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from constrained_dnc.errors import RunError, SettingError
     from constrained_dnc.evaluation.prediction import predict
     from constrained_dnc.evaluation.scoring import evaluate
+    from constrained_dnc.explorer.from_python import explore
     from constrained_dnc.machine.automaton import Machine
     from constrained_dnc.machine.extraction import Extraction, extract_machine
     from constrained_dnc.machine.fidelity import fidelity
@@ -69,6 +70,7 @@ __all__ = [
     "check_task",
     "choose_backend",
     "evaluate",
+    "explore",
     "extract_machine",
     "fidelity",
     "get_approach",
@@ -92,6 +94,7 @@ HOMES = {
     "errors": "SettingError RunError",
     "evaluation.prediction": "predict",
     "evaluation.scoring": "evaluate",
+    "explorer.from_python": "explore",
     "machine.automaton": "Machine",
     "machine.extraction": "Extraction extract_machine",
     "machine.fidelity": "fidelity",
