@@ -54,11 +54,15 @@ class Browser:
     def __init__(self, driver: webdriver.Chrome):
         self.driver = driver
 
-    def show(self, url: str, width: int = 1280, scheme: str = "light") -> None:
+    def emulate(self, width: int, scheme: str) -> None:
+        """A window this wide, on a light or dark system."""
         size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
         media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+
+    def show(self, url: str, width: int = 1280, scheme: str = "light") -> None:
+        self.emulate(width, scheme)
         self.driver.get("about:blank")  # a change of the fragment alone does not load a page
         self.driver.get(url)
 

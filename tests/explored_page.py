@@ -45,7 +45,7 @@ class ExplorerBrowser(Browser):
     def ready(self) -> None:
         """Wait until every figure of the last answer is drawn."""
         self.wait(
-            "return views.length > 0 && !$('views').hasAttribute('aria-busy') && views.every("
+            "return views.length > 0 && $('views').ariaBusy !== 'true' && views.every("
             "v => v.path || v.panels.find(p => p.name == 'states').words.textContent.includes("
             "'carries no state'))"
         )

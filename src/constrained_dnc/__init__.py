@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from constrained_dnc.evaluation.prediction import predict
     from constrained_dnc.evaluation.scoring import evaluate
     from constrained_dnc.explorer.from_python import explore
+    from constrained_dnc.machine.automaton import Machine
+    from constrained_dnc.machine.extraction import Extraction, extract_machine
+    from constrained_dnc.machine.fidelity import fidelity
     from constrained_dnc.model.backend import choose_backend
     from constrained_dnc.model.build import build_dnc
     from constrained_dnc.model.config import ModelConfig
@@ -57,7 +60,9 @@ __all__ = [
     "DNCState",
     "Digital",
     "EvaluationConfig",
+    "Extraction",
     "Growing",
+    "Machine",
     "ModelConfig",
     "NTMMemory",
     "NoMemory",
@@ -77,6 +82,8 @@ __all__ = [
     "digitise",
     "evaluate",
     "explore",
+    "extract_machine",
+    "fidelity",
     "get_approach",
     "get_task",
     "load_pretrained",
@@ -103,6 +110,9 @@ HOMES = {
     "evaluation.prediction": "predict",
     "evaluation.scoring": "evaluate",
     "explorer.from_python": "explore",
+    "machine.automaton": "Machine",
+    "machine.extraction": "Extraction extract_machine",
+    "machine.fidelity": "fidelity",
     "model.backend": "choose_backend",
     "model.build": "build_dnc",
     "model.config": "ModelConfig",

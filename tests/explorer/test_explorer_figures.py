@@ -12,6 +12,7 @@ import pytest
 from constrained_dnc import ModelConfig, SettingError, build_dnc, get_approach, get_task
 from constrained_dnc.analysis.state_space import reduce_states
 from constrained_dnc.explorer import figures, style
+from constrained_dnc.explorer.scores import Curve
 
 TASK = get_task("sort")
 BATCH = TASK.sample(3, 2, 5)
@@ -38,13 +39,6 @@ def decoded(values) -> np.ndarray:
     return raw.reshape([int(side) for side in values.get("shape", str(raw.size)).split(",")])
 
 
-def test_the_steps_stand_below_the_last_head(run):
-    for draw in (figures.read_weights_figure, figures.read_modes_figure):
-        layout = draw(run.internals, SAMPLE).layout
-        assert layout.xaxis.anchor == "y2"
-        assert layout.yaxis2.domain[0] == pytest.approx(0)
-
-
 def test_weights_and_usage_over_slots_and_time(run):
     memory = run.internals.memory
     (written,) = shown(figures.write_weights_figure(run.internals, SAMPLE))
@@ -53,8 +47,8 @@ def test_weights_and_usage_over_slots_and_time(run):
     for head, values in enumerate(heads):
         np.testing.assert_array_equal(values, memory.read_weights[:, SAMPLE, head].T)
     assert len(heads) == 2
-    (usage,) = shown(figures.usage_figure(run.internals, SAMPLE, slots=3))
-    np.testing.assert_array_equal(usage, memory.usage[:, SAMPLE, :3].T)
+    (usage,) = shown(figures.usage_figure(run.internals, SAMPLE))
+    np.testing.assert_array_equal(usage, memory.usage[:, SAMPLE].T)
 
 
 def test_weak_weights_are_scaled_to_the_largest(run):
@@ -134,11 +128,6 @@ def test_the_tape_says_what_a_person_writes():
     assert figures.tape_figure(TASK, long, long.targets).data[0].text is None
 
 
-def test_hovering_shows_three_decimals(run):
-    for draw in (figures.usage_figure, figures.gates_figure, figures.strengths_figure):
-        assert all(":.3f}" in trace.hovertemplate for trace in draw(run.internals, SAMPLE).data)
-
-
 def test_a_tape_of_logits_shows_probabilities():
     task = get_task("logic")
     batch = task.batch_of([task.parse("T and F")])
@@ -174,17 +163,15 @@ def test_a_step_that_is_not_there(run, step):
 
 def test_lines_of_the_papers_rule_have_the_colour_of_its_maximum():
     line = {2: 1.0, 3: 0.5}
-    names = ["50 slots, rule score", "500 slots, rule score", "50 slots, rule unseen"]
-    figure = figures.score_figure(dict.fromkeys(names, line), 3, (1, 2), 2, names[2:])
+    pairs = (("score", "50"), ("score", "500"), ("unseen", "50"))
+    curves = [Curve(rule, memory, line) for rule, memory in pairs]
+    figure = figures.score_figure(curves, 3, (1, 2), 2)
     *lines, _, paper = figure.data
-    assert [trace.name for trace in lines] == names
-    assert lines[2].line.color == paper.line.color != lines[0].line.color
+    assert [trace.name for trace in lines] == [curve.name for curve in curves]
+    assert lines[2].line.color == paper.marker.color != lines[0].line.color
     assert lines[0].line.dash != lines[1].line.dash
-    assert "rule unseen" in paper.name
-    assert paper.marker.symbol == "diamond"  # no curve has one
-    assert {trace.mode for trace in lines} == {"lines"}
     assert figure.layout.xaxis.type != "log"
-    far = figures.score_figure({"500 slots": {2: 1.0, 1000: 0.1}}, 3, (1, 2))
+    far = figures.score_figure([Curve("score", "500", {2: 1.0, 1000: 0.1})], 3, (1, 2))
     assert far.layout.xaxis.type == "log"
 
 
@@ -194,9 +181,3 @@ def test_zero_has_the_colour_of_the_page():
         assert (0.5, card) in template.layout.colorscale.diverging
         tape = dict(template.layout.coloraxis.colorscale)
         assert tape[0.5] not in (card, tape[0.43], tape[0.57])  # there a zero is a value
-
-
-def test_a_tape_shows_zeros(run):
-    figure = figures.tape_figure(TASK, BATCH, run.outputs, SAMPLE)
-    assert figure.data[0].coloraxis == "coloraxis"
-    assert (figure.layout.coloraxis.cmin, figure.layout.coloraxis.cmax) == (-1, 1)

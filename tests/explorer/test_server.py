@@ -4,18 +4,16 @@ import contextlib
 import json
 import shutil
 import socket
-import threading
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from urllib.parse import urlencode
 
 import pytest
 
-from constrained_dnc import RunError, SettingError
+from constrained_dnc import SettingError
 from constrained_dnc.explorer import open_model, server, traces, views
 from constrained_dnc.files import locked, read_json, write_json
 from constrained_dnc.training.disk import LOCK, STATUS
@@ -43,21 +41,16 @@ def ask(
 
 
 @pytest.mark.parametrize(
-    ("what", "headers", "status", "sentence"),
+    ("what", "host", "status"),
     [
-        ("models", {}, 200, ""),
-        ("models", {"Host": "localhost:1"}, 200, ""),  # through a tunnel
-        ("models", {"Sec-Fetch-Site": "same-origin"}, 200, ""),
-        ("models", {"Sec-Fetch-Site": "cross-site"}, 403, "Only the explorer's own page is"),
-        ("models", {"Host": "127.0.0.1.evil.example"}, 404, "There is nothing at this address."),
-        ("nowhere", {}, 404, "There is nothing at this address."),
+        ("models", "localhost:1", 200),  # through a tunnel
+        ("models", "127.0.0.1.evil.example", 404),
+        ("nowhere", "localhost", 404),
+        ("../config.json", "localhost", 404),
     ],
 )
-def test_only_this_machine_and_this_page_are_answered(address, what, headers, status, sentence):
-    answered, text = ask(address, what, headers)
-    assert answered == status
-    if sentence:
-        assert json.loads(text)["error"].startswith(sentence)
+def test_only_this_machine_is_answered(address, what, host, status):
+    assert ask(address, what, {"Host": host})[0] == status
 
 
 def test_no_file_is_opened_that_the_browser_names(address, runs, tmp_path):
@@ -65,18 +58,16 @@ def test_no_file_is_opened_that_the_browser_names(address, runs, tmp_path):
         status, text = ask(address, "trace", model=name, problem="1 2")
         assert status == 400
         assert json.loads(text)["error"].startswith("model must be one of ")
-    assert ask(address, "../config.json")[0] == 404
 
 
 @pytest.mark.parametrize(
     ("what", "parameters", "sentence"),
     [
         ("trace", {"problem": "1", "memory": "many"}, "memory_size must be "),
-        ("draw", {"length": "-3"}, "length must be an integer"),
-        ("draw", {"length": "1000000"}, "length must be an integer from 1 to 250"),
-        ("draw", {"length": "3", "seed": "9" * 5000}, "must be an integer"),
+        ("trace", {"problem": "1", "rule": "best"}, "selection must be one of "),
+        ("draw", {"length": "", "seed": 0}, "length must be an integer from 1 to 250"),
+        ("draw", {"length": "1000000", "seed": 0}, "length must be an integer from 1 to 250"),
         ("trace", {"problem": "1 " * 50_000}, "the problem has length 50000; the explorer draws"),
-        ("trace", {"problem": "x" * 100_000}, "(99802 more characters)"),
         ("data", {"problem": "1 x"}, "problem must be numerals"),
         ("data", {"problem": "1 2", "step": "99"}, "step must be an integer from 1"),
     ],
@@ -85,35 +76,6 @@ def test_what_is_wrong_is_said_in_one_sentence(address, runs, what, parameters, 
     status, text = ask(address, what, model=runs["compr+reg"], **parameters)
     assert status == 400
     assert sentence in json.loads(text)["error"]
-
-
-def test_a_mistake_of_our_own_is_a_sentence_too(address, runs, monkeypatch, caplog):
-    def broken(*_):
-        raise ZeroDivisionError
-
-    monkeypatch.setattr(views, "view", broken)
-    status, text = ask(address, "trace", model=runs["compr+reg"], problem="1")
-    assert status == 500
-    assert json.loads(text)["error"] == server.SENTENCES[500]
-    assert "ZeroDivisionError" in caplog.text  # the terminal says where
-
-
-def test_two_questions_at_once_get_an_answer_each(address, runs, monkeypatch):
-    together, requested = threading.Barrier(2, timeout=300), server.Handler.requested_trace
-
-    def meet(handler):
-        together.wait()
-        return requested(handler)
-
-    monkeypatch.setattr(server.Handler, "requested_trace", meet)
-    with ThreadPoolExecutor(2) as people:
-        answers = {
-            text: people.submit(ask, address, "trace", model=runs["compr+reg"], problem=text)
-            for text in ("4 3 2", "0 1")
-        }
-    for text, answer in answers.items():
-        status, content = answer.result()
-        assert (status, json.loads(content)["problem"]) == (200, text)
 
 
 def test_a_trace_is_computed_once(address, runs, monkeypatch):
@@ -138,12 +100,13 @@ def test_a_trace_is_computed_once(address, runs, monkeypatch):
     assert len(computed) == 1
 
 
-@pytest.fixture
-def impatient_port(runs, monkeypatch) -> Iterator[int]:
+@pytest.fixture(scope="module")
+def impatient_port(runs) -> Iterator[int]:
     """A server that waits a second for a request."""
-    monkeypatch.setattr(server, "REQUEST_SECONDS", 1)
-    with served(server.ModelCache([runs["compr+reg"]])) as port:
-        yield port
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(server, "REQUEST_SECONDS", 1)
+        with served(server.ModelCache([runs["compr+reg"]])) as port:
+            yield port
 
 
 def received(connection: socket.socket) -> bytes:
@@ -203,31 +166,17 @@ def test_a_training_that_is_killed_is_no_longer_shown_as_one(runs, tmp_path):
 
 def test_no_problem_is_offered_that_is_too_long_to_be_drawn(runs):
     model = open_model(runs["compr+reg"])
-    training = replace(model.config.training, max_length=300, unseen_length=600)
-    run = replace(model.run, config=replace(model.config, training=training))
-    described = views.describe(replace(model, run=run))
+    training = replace(model.training, max_length=300, unseen_length=600)
+    described = views.describe(replace(model, training=training))
     assert (described["first_length"], described["examples"]) == (250, [4, 250])
 
 
-def test_a_taken_port():
-    with socket.socket() as taken:
-        taken.bind((server.HOST, 0))
-        taken.listen()
+def test_a_taken_port(monkeypatch):
+    with socket.create_server((server.HOST, 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(SettingError, match=f"port {port} is taken or not open to you"):
+        with pytest.raises(SettingError, match=f"port {port} cannot be used: "):
             server.listen(port)
-
-
-def test_the_next_free_port_is_taken(monkeypatch):
-    with socket.socket() as taken:
-        taken.bind((server.HOST, 0))
-        taken.listen()
-        monkeypatch.setattr(server, "PORT", taken.getsockname()[1])
-        monkeypatch.setattr(server, "PORTS_TRIED", 1)
-        with pytest.raises(RunError, match="name one: --port"):
-            server.listen(None)
-        monkeypatch.setattr(server, "PORTS_TRIED", 20)
+        monkeypatch.setattr(server, "PORT", port)
         with server.listen(None) as listening:
-            host, port = listening.getsockname()
-        assert host == server.HOST
-        assert port > server.PORT
+            assert listening.getsockname()[0] == server.HOST
+            assert listening.getsockname()[1] != port

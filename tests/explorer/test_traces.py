@@ -42,7 +42,7 @@ def test_a_growing_memory(runs):
     assert made.slots > 4  # more than in training: the problem is longer
     weights = made.internals.memory.write_weights[:, 0]
     assert weights.shape[-1] == made.slots
-    unrolled = traces._with_memory(model, "growing").unroll(made.batch.inputs, internals=True)
+    unrolled = traces.with_memory(model, "growing").unroll(made.batch.inputs, internals=True)
     room = unrolled.internals.memory.write_weights[:, 0]
     assert room.shape[-1] > made.slots  # of which nothing is shown or saved
     np.testing.assert_allclose(weights, room[:, : made.slots], rtol=1e-5, atol=1e-6)
@@ -99,13 +99,6 @@ def test_states_of_the_problem_and_of_companions(runs):
     assert paths.shape == (12, 4, 2)
 
 
-def test_arrays_have_every_step(runs):
-    made = traces.trace(open_model(runs["compr+reg"]), PROBLEM)
-    arrays = traces.arrays(made)
-    assert {"memory", "usage", "write_weights", "read_modes", "cell_state"} <= set(arrays)
-    assert {len(array) for array in arrays.values()} == {12}
-
-
 @pytest.mark.parametrize("memory_size", [9, "growing"])
 def test_the_documents_name_every_array_and_its_axes(runs, memory_size):
     made = traces.trace(open_model(runs["compr+reg"]), PROBLEM, memory_size)
@@ -118,6 +111,7 @@ def test_the_documents_name_every_array_and_its_axes(runs, memory_size):
     if memory_size != "growing":
         assert documented.pop("slots") == 1
     assert documented == dimensions
+    assert {len(array) for array in traces.arrays(made).values()} == {12}
 
 
 @pytest.mark.parametrize(
@@ -137,11 +131,3 @@ def test_what_cannot_be_drawn_is_refused(runs, text, memory_size, sentence):
     with pytest.raises(SettingError) as refused:
         traces.trace(open_model(runs["compr+reg"]), text, memory_size)
     assert sentence in str(refused.value)
-
-
-def test_stored_scores(runs):
-    scored, unscored = (open_model(runs[name]) for name in ("compr+reg", "stateless-baseline"))
-    assert list(scored.scores) == ["4 slots, rule score"]
-    assert list(scored.scores["4 slots, rule score"]) == [1, 2, 3, 4]
-    assert unscored.scores == {}
-    assert scored.state == "finished after 10 of 10 iterations"

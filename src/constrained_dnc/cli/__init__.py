@@ -22,6 +22,7 @@ GROUPS = {  # title: {command: (module, summary)}
         "show": ("library", "list tasks and approaches, or draw one sample step by step"),
         "predict": ("runs", "answer problems with a trained model"),
         "explore": ("explore", "see what the memory does, in a browser"),
+        "machine": ("machine", "extract the finite-state machine inside a model"),
     },
     "train and evaluate one model": {
         "train": ("train", "train a model, or resume a run that was stopped"),

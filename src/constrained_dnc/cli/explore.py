@@ -58,7 +58,7 @@ class Explore:
     selection: Selection = None
     inference: InferenceOption = "network"
     port: Annotated[int | None, option()] = None
-    """Port of the page on this machine; by default 8050 or the next free one."""
+    """Port of the page on this machine; by default 8050 or any free one."""
     no_browser: Flag = False
     """Print the address only."""
     trust_code: TrustCode = False

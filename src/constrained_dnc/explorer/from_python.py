@@ -48,7 +48,11 @@ def explore(
     listening = server.listen(port)
     fragment = "#" + urlencode({"model": shown.name, "problem": problem}) if problem else ""
     address = f"http://{server.HOST}:{listening.getsockname()[1]}/{fragment}"
-    serving = server.serve(server.ModelCache([], opened=[shown]), listening)
+    if isinstance(model, DNC):
+        models = server.ModelCache([], opened=[shown])
+    else:
+        models = server.ModelCache([shown.name], selection, trust_code=isinstance(model, Run))
+    serving = server.serve(models, listening)
     try:
         asyncio.get_running_loop()
     except RuntimeError:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from constrained_dnc import zoo
-from constrained_dnc.choices import SelectionRule
+from constrained_dnc.choices import INFERENCES, Inference, SelectionRule
 from constrained_dnc.config import TrainingConfig
 from constrained_dnc.errors import SettingError
 from constrained_dnc.evaluation.subject import Subject, subject_of
@@ -35,6 +35,7 @@ class Model:
     approach: str
     training: TrainingConfig
     rule: str  # that selected the parameters; empty for a model from Python
+    rules: Sequence[str]  # whose parameters there are
     iteration: int  # of the parameters
     iterations: int  # of training so far
     state: str  # how far the run is, in words
@@ -43,6 +44,8 @@ class Model:
     """Stored scores, those of the parameters shown first."""
     memory_size: int  # slots of the memory in training
     load: Callable[[], Subject]
+    inference: Inference = "network"
+    inferences: Sequence[Inference] = ("network",)  # that it can be shown with
 
     @cached_property
     def subject(self) -> Subject:
@@ -55,11 +58,6 @@ class Model:
         return self.subject.model
 
     @property
-    def scores(self) -> dict[str, dict[int, float]]:
-        """Stored score by length, by the name of the curve."""
-        return {curve.name: curve.scores for curve in self.curves}
-
-    @property
     def training_lengths(self) -> tuple[int, int]:
         return self.training.min_length, self.training.max_length
 
@@ -70,7 +68,11 @@ class Model:
 
 
 def open_model(
-    name: str, selection: SelectionRule | None = None, *, trust_code: bool = False
+    name: str,
+    selection: SelectionRule | None = None,
+    *,
+    inference: Inference = "network",
+    trust_code: bool = False,
 ) -> Model:
     """A pretrained model, zoo:TASK/APPROACH, or the one that a run directory holds now.
 
@@ -87,20 +89,25 @@ def open_model(
     status = run.status
     rule = run.default_rule if selection is None else selection
     _, _, metadata = run.read_selected(rule)
-    curves = pretrained_curves(name, rule, run) if run.is_pretrained else stored_curves(run, rule)
+    iteration = metadata["iteration"]
     return Model(
         name=name,
         task=run.task,
         approach=run.config.approach.name,
         training=run.config.training,
         rule=rule,
-        iteration=metadata["iteration"],
+        rules=run.rules,
+        iteration=iteration,
         iterations=status.iteration,
         state=_in_words(status),
         is_training=status.state == "training",
-        curves=curves,
+        curves=pretrained_curves(name, rule)
+        if run.is_pretrained
+        else stored_curves(run, rule, iteration),
         memory_size=run.config.model.memory_size,
-        load=lambda: subject_of(run, selection=rule),
+        load=lambda: subject_of(run, selection=rule, inference=inference),
+        inference=inference,
+        inferences=INFERENCES,
     )
 
 
@@ -114,6 +121,7 @@ def model_from(dnc: DNC, task: AbstractTask | str, training: TrainingConfig | No
         approach="a model from Python",
         training=training,
         rule="",
+        rules=(),
         iteration=0,
         iterations=0,
         state="no run",

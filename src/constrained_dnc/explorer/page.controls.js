@@ -1,180 +1,126 @@
-"use strict";
 // What a person does: choose, type, draw, scrub, play, save, share; and what the page asks its server.
 
 const POLL = 5000; // milliseconds between two looks at a run that is still training
-const MAX_CHARACTERS = 100000; // of a problem: it travels in an address
+let shown = {}; // the models, problem and memory on the screen
+let requests = 0;
 
-function query(view) {
-  return new URLSearchParams({model: view.model.name, problem: view.problem, memory: view.memory_size});
+function query({model, problem, memory_size}) {
+  return {model: model.name, rule: model.rule, inference: model.inference, problem, memory: memory_size};
 }
 
-async function request(what, parameters) {
-  let answer;
-  try {
-    answer = await fetch(`${what}?${parameters}`);
-  } catch {
+async function request(what, parameters = {}) {
+  const answer = await fetch(`${what}?${new URLSearchParams(parameters)}`).catch(() => {
     throw new Error("The explorer does not answer any more; start it again with cdnc explore.");
-  }
+  });
   if (answer.ok) return answer;
-  const {error} = await answer.json().catch(() => ({error: `The explorer refused with status ${answer.status}.`}));
+  const {error} = await answer.json().catch(() => ({error: `The explorer failed (${answer.status}); its terminal says why.`}));
   throw new Error(error);
 }
 
 async function fetchJson(what, parameters) { return (await request(what, parameters)).json(); }
 
-function showError(error) {
-  $("error").textContent = error ? error.message : "";
-  $("error").hidden = !error;
+function setBusy(busy) {
+  $("busy").textContent = busy ? "computing…" : "";
+  $("views").ariaBusy = String(busy);
 }
 
-// What was refused before is no news while something else is computed.
-function setBusy() {
-  showError(null);
-  $("busy").textContent = "computing…";
-  $("views").setAttribute("aria-busy", "true");
-}
-
-function setIdle() {
-  $("busy").textContent = "";
-  $("views").removeAttribute("aria-busy");
-}
-
-// Says what was refused. The form goes back to what is shown, but for the text, which is to be corrected.
-function restoreShown(error) {
-  showError(error);
-  setIdle();
-  if (!views.length) return;
-  Object.assign(state, shown, {step: Number($("step").value), slot: Number($("slot").value)});
-  fillFormKeeping($("problem").value);
-  scheduleLink();
-}
-
-function fillFormKeeping(typed) {
-  fillForm();
-  if (typed) $("problem").value = typed;
-}
-
+// Shows what `state` requests. What is refused leaves the page as it was, but for the text, which is to be corrected.
 async function load() {
-  const mine = ++requests, {model, compare, problem, memory} = state;
-  setBusy();
+  const mine = ++requests, {model: name, rule, inference, compare, compare_rule, compare_inference, memory} = state;
+  showError(null);
+  setBusy(true);
   try {
-    if (problem.length > MAX_CHARACTERS) throw new Error(`The problem has ${problem.length} characters; at most ${MAX_CHARACTERS} fit into an address.`);
-    const answers = await Promise.all([model, compare].filter(Boolean).map(name =>
-      fetchJson("trace", new URLSearchParams({model: name, problem, memory}))));
+    const {problem} = state.problem ? state : await drawn(firstLength(), 0);
+    const sides = [{model: name, rule, inference}, {model: compare, rule: compare_rule, inference: compare_inference}].filter(({model}) => model);
+    const answers = await Promise.all(sides.map(side => fetchJson("trace", {...side, problem, memory})));
     if (mine !== requests) return; // a later question has overtaken this one
-    shown = {model, compare, problem, memory};
-    content.models = content.models.map(each => (answers.find(view => view.model.name === each.name) || {model: each}).model);
+    Object.assign(state, {problem});
+    shown = {model: name, rule, inference, compare, compare_rule, compare_inference, problem, memory};
     await showViews(answers);
-    if (mine === requests) fillFormKeeping(document.activeElement === $("problem") && $("problem").value); // may be typing
+    fillForm();
   } catch (error) {
-    if (mine === requests) restoreShown(error);
-  } finally {
-    if (mine === requests) setIdle();
+    if (mine === requests) await restore(error);
   }
+  if (mine === requests) setBusy(false);
 }
+
+async function restore(error) {
+  const typed = $("problem").value;
+  if (views.length) {
+    Object.assign(state, shown);
+    fillForm();
+    $("problem").value = typed;
+  } else if (location.hash) { // a link to what is refused: still something to look at
+    history.replaceState(null, "", location.pathname);
+    Object.assign(state, FRESH, {model: usable()[0].name});
+    await load();
+  }
+  showError(error);
+}
+
+const drawn = (length, seed) => fetchJson("draw", {model: state.model, length, seed});
 
 async function drawProblem(length, seed) {
-  const mine = ++requests;
-  setBusy();
   try {
-    const {problem} = await fetchJson("draw", new URLSearchParams({model: state.model, length, seed}));
-    if (mine !== requests) return;
-    $("problem").value = problem;
-    if (state.problem) state.step = 0; // a link may name a step, and no problem
-    state.problem = problem;
-    await load();
+    Object.assign(state, await drawn(length, seed), {step: 0});
   } catch (error) {
-    if (mine === requests) restoreShown(error);
+    return showError(error);
   }
+  await load();
 }
 
 // --- the form ---
 
 const model = name => content.models.find(each => each.name === name);
+const usable = () => content.models.filter(({error}) => !error);
 
-function options(models) {
-  return models.map(({name, task, approach, error}) => element("option", {
-    value: name, textContent: error ? `${name} (${error})` : `${task}, ${approach}: ${name}`, disabled: Boolean(error),
-  }));
+// Longer than in training for two models, which differ there.
+function firstLength() {
+  const {first_length, first_compared_length} = model(state.model) || usable()[0];
+  return state.compare ? first_compared_length : first_length;
 }
 
-function stops() {
-  const {memory_size: trained, max_slots: most} = model(state.model);
-  return [0.5, 1, 1.5, 2, 3, 4, 6, 8, 10].map(times => Math.round(times * trained)).filter(size => size >= 1 && size <= most);
+function fillSelect(id, value, options) {
+  $(id).replaceChildren(...options.map(([value, textContent, disabled = false]) => element("option", {value, textContent, disabled})));
+  $(id).value = value;
+}
+
+function options(models) {
+  return models.map(({name, task, approach, error}) => [name, error ? `${name} (${error})` : `${task}, ${approach}: ${name}`, Boolean(error)]);
 }
 
 function fillForm() {
-  const chosen = model(state.model), sizes = stops();
-  $("model").value = state.model;
-  const others = content.models.filter(each => each.task === chosen.task && each.name !== state.model);
-  if (!others.some(({name}) => name === state.compare)) state.compare = "";
-  $("compare").replaceChildren(element("option", {value: "", textContent: "nothing"}), ...options(others));
-  $("compare").value = state.compare;
-  $("compare").disabled = !others.length;
-  const size = Number(state.memory) || chosen.memory_size;
-  Object.assign($("slots"), {min: 0, max: sizes.length - 1, step: 1});
-  const nearest = sizes.reduce((best, each, at) => Math.abs(each - size) < Math.abs(sizes[best] - size) ? at : best, 0);
-  $("slots").value = nearest;
-  $("memory").value = size;
+  const chosen = model(state.model), other = model(state.compare);
+  fillSelect("model", state.model, options(content.models));
+  fillSelect("compare", state.compare, [["", "nothing"], ...options(usable().filter(({task}) => task === chosen.task))]);
+  for (const [prefix, each] of [["", chosen], ["compare_", other]]) for (const what of ["rule", "inference"]) {
+    const id = prefix + what, choices = each ? each[`${what}s`] : [];
+    fillSelect(id, state[id] || (each ? each[what] : ""), choices.map(choice => [choice, choice]));
+    $(id).disabled = choices.length < 2;
+  }
   $("growing").checked = state.memory === "growing";
-  $("slots").disabled = $("memory").disabled = $("growing").checked;
-  $("memory").max = chosen.max_slots;
+  Object.assign($("memory"), {value: Number(state.memory) || chosen.memory_size, max: chosen.max_slots, disabled: $("growing").checked});
   $("memory-note").textContent = `slots, trained with ${chosen.memory_size}`;
   $("problem").value = state.problem;
   $("length").max = chosen.max_length;
   $("lead").textContent = `${chosen.task}: ${chosen.summary}`;
-  fillExamples(chosen);
-  showNews();
-}
-
-function fillExamples({name, examples}) {
-  if ($("examples").dataset.of === name) return; // a new button would lose the focus of the old one
-  $("examples").dataset.of = name;
-  $("examples").replaceChildren(...examples.map(length => element("button", {
+  $("examples").replaceChildren(...chosen.examples.map(length => element("button", {
     type: "button", textContent: String(length), title: `an example of length ${length}`, onclick: () => drawProblem(length, 0),
   })));
+  showNews();
 }
 
 // How far the runs on the screen are by now, and whether they have newer parameters.
 function showNews() {
-  const items = [];
-  for (const view of views) {
-    const now = model(view.model.name);
-    if (!now || now.error) continue;
-    Object.assign(view.model, {state: now.state, is_training: now.is_training});
-    showOrigin(view);
-    const newer = now.iteration !== view.model.iteration;
-    if (now.is_training || newer) items.push(`${now.name}: ${now.state}. `);
-    if (newer) items.push(now.iteration);
-  }
-  const text = JSON.stringify(items), hadFocus = $("news").contains(document.activeElement);
-  if ($("news").dataset.of === text) return;
-  $("news").dataset.of = text;
-  $("news").replaceChildren(...items.flatMap(part => typeof part === "string" ? [part] : [element("button", {
-    type: "button", textContent: `Show the parameters of iteration ${part}`, onclick: load,
-  }), " "]));
-  if (hadFocus) $("news").querySelector("button")?.focus();
-}
-
-async function chooseModel(name) {
-  const before = model(state.model), after = model(name);
-  state.model = name;
-  const sameTask = before && before.task === after.task;
-  if (!sameTask) Object.assign(state, {problem: "", memory: "", step: 0, slot: 0});
-  fillForm();
-  await showProblem();
-}
-
-// The problem of the link, or a drawn one: longer than in training for two models, which differ there.
-function showProblem() {
-  const {first_length, first_compared_length} = model(state.model);
-  return state.problem ? load() : drawProblem(state.compare ? first_compared_length : first_length, 0);
+  const pairs = views.map(view => [view.model, model(view.model.name)]).filter(([, now]) => now && !now.error);
+  $("news").textContent = pairs.filter(([, now]) => now.is_training).map(([, {name, state}]) => `${name}: ${state}. `).join("");
+  $("newer").hidden = pairs.every(([then, now]) => then.rule !== now.rule || then.iteration === now.iteration);
 }
 
 async function poll() {
-  if (views.some(view => view.model.is_training)) {
-    const models = await fetchJson("models", "").catch(() => content.models);
-    content.models = models.map(each => each.error ? model(each.name) || each : each);
+  if (views.some(view => (model(view.model.name) || {}).is_training)) {
+    const models = await fetchJson("models").catch(() => content.models);
+    content.models = models.map(each => each.error ? model(each.name) || each : each); // it may be written just now
     showNews();
   }
   setTimeout(poll, POLL);
@@ -186,44 +132,33 @@ function listen() {
     if (state.problem !== $("problem").value) Object.assign(state, {problem: $("problem").value, step: 0});
     load();
   };
-  $("model").onchange = () => chooseModel($("model").value);
-  $("compare").onchange = () => { state.compare = $("compare").value; load(); };
-  $("slots").oninput = () => { $("memory").value = stops()[$("slots").value]; };
-  $("slots").onchange = $("memory").onchange = () => {
-    state.memory = $("memory").value;
-    load();
-  };
-  $("growing").onchange = () => {
-    state.memory = $("growing").checked ? "growing" : "";
-    fillForm();
-    load();
-  };
+  const change = (id, apply) => { $(id).onchange = () => { apply($(id).value); load(); }; };
+  change("model", name => {
+    const isSameTask = model(state.model).task === model(name).task;
+    Object.assign(state, isSameTask ? {} : {...FRESH, hidden: state.hidden}, {model: name, rule: "", inference: ""});
+  });
+  change("compare", name => Object.assign(state, {compare: name, compare_rule: "", compare_inference: ""}));
+  for (const id of ["rule", "inference", "compare_rule", "compare_inference", "memory"]) change(id, value => { state[id] = value; });
+  change("growing", () => { state.memory = $("growing").checked ? "growing" : ""; });
   $("draw").onclick = () => drawProblem($("length").value, Math.floor(1e9 * Math.random()));
+  $("newer").onclick = load;
 }
 
 // --- time ---
 
 let playing = 0;
 function play() {
-  const stop = () => { clearInterval(playing); playing = 0; };
-  if (playing) stop();
-  else {
-    if (state.step >= views[0].steps) setStep(1);
-    playing = setInterval(() => {
-      setStep(state.step + 1);
-      if (state.step >= views[0].steps) { stop(); label(); }
-    }, 150);
-  }
-  label();
-}
-
-function label() {
-  $("play").textContent = playing ? "❚❚" : "▶";
-  $("play").ariaLabel = playing ? "Pause" : "Play";
+  if (playing) clearInterval(playing);
+  else if (state.step >= views[0].steps) setStep(1);
+  playing = playing ? 0 : setInterval(() => {
+    setStep(state.step + 1);
+    if (state.step >= views[0].steps) play();
+  }, 150);
+  Object.assign($("play"), {textContent: playing ? "❚❚" : "▶", ariaLabel: playing ? "Pause" : "Play"});
 }
 
 const KEYS = {
-  ArrowLeft: () => setStep(state.step - 1),
+  ArrowLeft: () => setStep(Math.max(state.step - 1, 1)),
   ArrowRight: () => setStep(state.step + 1),
   Home: () => setStep(1),
   End: () => setStep(views[0].steps),
@@ -238,8 +173,8 @@ document.addEventListener("keydown", event => {
   KEYS[event.key]();
 });
 $("step").oninput = () => setStep(Number($("step").value));
-$("back").onclick = () => setStep(state.step - 1);
-$("forth").onclick = () => setStep(state.step + 1);
+$("back").onclick = KEYS.ArrowLeft;
+$("forth").onclick = KEYS.ArrowRight;
 $("play").onclick = play;
 $("slot").onchange = () => followSlot(Number($("slot").value));
 dark.addEventListener("change", redraw);
@@ -248,118 +183,68 @@ addEventListener("resize", () => { clearTimeout(resizing); resizing = setTimeout
 
 // --- saving and sharing ---
 
-function savePicture(panel, format) {
-  const {view} = panel, page = getComputedStyle(document.documentElement), colour = name => page.getPropertyValue(`--${name}`);
-  const layout = {...panel.figure.layout, ...panel.legend, template: template(), paper_bgcolor: colour("card")};
-  const line = {type: "rect", yref: "paper", y0: 0, y1: 1, x0: state.step - 0.5, x1: state.step + 0.5, line: {color: colour("cursor"), width: 1.5}};
-  if (panel.over_time) layout.shapes = [...layout.shapes || [], line];
-  if (isMatrix(panel)) panel.figure.data[0].z = matrixAt(view, panel.name, state.step);
-  const size = {width: panel.frame.clientWidth, height: layout.height};
-  const name = `${view.model.task}-${view.model.approach}-${panel.name}-step-${state.step}`;
-  return Plotly.downloadImage(withColourBar({data: panel.figure.data, layout}), {format, scale: 2, filename: name, ...size});
+const fileName = view => titleOf(view.model).replaceAll(", ", "-");
+
+// A picture has nothing beside it: it gets its legend, the cursor and a colour bar.
+function savePicture({view, name, figure, legend, frame, over_time}, format) {
+  const colour = name => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`);
+  const layout = {...figure.layout, ...legend, template: template(), paper_bgcolor: colour("card")};
+  const [first, ...others] = figure.data.map(trace => ({...trace})), bar = {showscale: true, colorbar: {thickness: 12, outlinewidth: 0, nticks: 5}};
+  if (over_time) layout.shapes = [...layout.shapes || [], {
+    type: "rect", yref: "paper", y0: 0, y1: 1, x0: state.step - 0.5, x1: state.step + 0.5, line: {color: colour("cursor"), width: 1.5},
+  }];
+  if (first.type === "heatmap") layout.margin = {...template().layout.margin, r: 64};
+  if (first.coloraxis) layout.coloraxis = {...layout.coloraxis, ...bar};
+  else if (first.type === "heatmap") Object.assign(first, bar);
+  const size = {width: frame.clientWidth, height: layout.height};
+  const filename = `${fileName(view)}-${name}-step-${state.step}`;
+  return Plotly.downloadImage({data: [first, ...others], layout}, {format, scale: 2, filename, ...size});
 }
 
 async function saveData(event, view) {
   event.preventDefault();
-  const download = `${view.model.task}-${view.model.approach}.npz`;
+  const download = `${fileName(view)}.npz`;
   if (!served) return element("a", {href: `data:application/octet-stream;base64,${view.file}`, download}).click();
   try {
-    const file = await (await request("data", `${query(view)}&step=${state.step}`)).blob();
-    const href = URL.createObjectURL(file);
-    element("a", {href, download}).click();
-    setTimeout(() => URL.revokeObjectURL(href), 60000);
+    const file = await (await request("data", {...query(view), step: state.step})).blob();
+    element("a", {href: URL.createObjectURL(file), download}).click();
   } catch (error) {
     showError(error);
   }
 }
 
 function writeLink() {
-  clearTimeout(linkTimer);
-  if (!views.length) return; // what was refused is in no link
-  const known = Object.entries({...shown, step: state.step, slot: state.slot, hidden: state.hidden}).filter(([, value]) => value);
+  const known = Object.entries({...state, ...shown}).filter(([, value]) => value);
   history.replaceState(null, "", `#${new URLSearchParams(known)}`);
 }
 
-let linkTimer = 0;
-function scheduleLink() {
-  clearTimeout(linkTimer);
-  linkTimer = setTimeout(writeLink, 250);
-}
-
-function readLink(link = location.href) {
-  const known = Object.fromEntries(new URLSearchParams(new URL(link).hash.slice(1)));
-  if (served) Object.assign(state, FRESH); // a link says all of it, and leaves out what is fresh
-  for (const name of Object.keys(FRESH)) {
-    if (name in known) state[name] = typeof FRESH[name] === "number" ? Number(known[name]) || 0 : known[name];
+function readLink() {
+  const known = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
+  for (const [name, fresh] of Object.entries(FRESH)) {
+    const value = known[name] ?? fresh;
+    state[name] = typeof fresh === "number" ? Number(value) || 0 : value;
   }
 }
-
-$("share").onclick = async () => {
-  writeLink();
-  try {
-    await navigator.clipboard.writeText(location.href);
-    $("share").textContent = "Copied";
-  } catch {
-    $("share").textContent = "It is in the address bar";
-  }
-  setTimeout(() => { $("share").textContent = "Copy link"; }, 2000);
-};
 
 // --- the beginning ---
 
-function unknownModel(name) { return new Error(`This explorer has no model ${name || "without a name"}.`); }
-
 async function start() {
   readLink();
-  document.body.classList.toggle("whole", !served);
-  if (!served) {
-    const [{model: {task, summary, name}, problem}] = content.views;
-    $("ask").hidden = true;
-    $("lead").textContent = `${task}: ${summary}. Problem: ${problem}`;
-    Object.assign(state, {model: name, compare: "", problem: "", memory: ""});
-    await showViews(content.views);
-    return;
-  }
-  const usable = content.models.filter(({error}) => !error);
-  $("model").replaceChildren(...options(content.models));
-  if (!usable.length) return showError(new Error(content.models[0].error));
-  listen();
-  setTimeout(poll, POLL);
-  const isKnown = usable.some(({name}) => name === state.model);
-  const missing = isKnown ? "" : state.model;
-  if (!isKnown) Object.assign(state, FRESH, {model: usable[0].name});
-  fillForm();
-  await showProblem();
-  if (!views.length) await openDefault();
-  if (missing) showError(unknownModel(missing));
+  clearTimeout(updateTimer); // what was shown until now is not to replace the new link
+  if (!served) return views.length ? (setStep(state.step), followSlot(state.slot)) : showFile();
+  if (!usable().length) return showError(new Error(content.models[0].error));
+  state.model ||= usable()[0].name;
+  await load();
 }
 
-// After a link to what is refused: still something to look at.
-async function openDefault() {
-  const message = $("error").textContent;
-  Object.assign(state, {...FRESH, model: state.model});
-  fillForm();
-  await showProblem();
-  if (message) showError(new Error(message));
+function showFile() {
+  const [{model: {task, summary}, problem}] = content.views;
+  $("ask").hidden = true;
+  $("lead").textContent = `${task}: ${summary}. Problem: ${problem}`;
+  return showViews(content.views);
 }
 
-addEventListener("hashchange", ({newURL}) => {
-  clearTimeout(linkTimer); // what was shown until now is not to replace the new link
-  const before = {...state};
-  readLink(newURL);
-  if (!served) {
-    setStep(requestedStep());
-    followSlot(state.slot);
-    return;
-  }
-  const {error} = model(state.model) || {error: unknownModel(state.model).message};
-  if (error) {
-    showError(new Error(error));
-    Object.assign(state, before);
-    scheduleLink();
-    return;
-  }
-  fillForm();
-  showProblem();
-});
+addEventListener("hashchange", start);
+listen();
+if (served) setTimeout(poll, POLL);
 start();

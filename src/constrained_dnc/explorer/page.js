@@ -1,6 +1,6 @@
 "use strict";
-// The page of the explorer. The server computes a trace once; each step is then drawn here, from the
-// numbers that came with it.
+// What is drawn. The server computes a trace once; each step is then drawn here, from the numbers that
+// came with it.
 
 const content = JSON.parse(document.getElementById("content").textContent);
 const served = !content.views;
@@ -11,27 +11,29 @@ const isMatrix = panel => panel.over_slots && !panel.over_time;
 const NOTICED = 0.1; // a weight below this is not worth a word
 const KEY_STEP = 8; // link matrices kept, one for each so many steps
 
-const FRESH = {model: "", compare: "", problem: "", memory: "", step: 0, slot: 0, hidden: ""}; // step 0: where the answer begins
-let state = {...FRESH}; // what is requested; hidden: names of panels
-let shown = {}; // model, compare, problem and memory on the screen
+const FRESH = {
+  model: "", rule: "", inference: "", compare: "", compare_rule: "", compare_inference: "",
+  problem: "", memory: "", step: 0, slot: 0, hidden: "",
+};
+let state = {...FRESH}; // what is requested; step 0: where the answer begins; hidden: names of panels
 let views = [];
-let requests = 0;
+
+function element(tag, attributes = {}, ...children) {
+  const made = Object.assign(document.createElement(tag), attributes);
+  made.append(...children);
+  return made;
+}
+
+function showError(error) {
+  $("error").textContent = error ? error.message : "";
+  $("error").hidden = !error;
+}
 
 // --- numbers ---
 
 function unpack({shape, bytes}) {
   const raw = Uint8Array.from(atob(bytes), c => c.charCodeAt(0));
   return {shape, values: new Float32Array(raw.buffer)};
-}
-
-function rows(values, count, width, start = 0) {
-  return Array.from({length: count}, (_, row) => values.subarray(start + row * width, start + (row + 1) * width));
-}
-
-function element(tag, attributes = {}, ...children) {
-  const made = Object.assign(document.createElement(tag), attributes);
-  made.append(...children);
-  return made;
 }
 
 // L_ij = (1 - w_i - w_j) L_ij + w_i p_j: from the write weights, so that no link has to be sent.
@@ -54,9 +56,9 @@ function linkAt(view, step) {
 }
 
 function matrixAt(view, name, step) {
-  const n = view.slots;
-  if (name === "link") return rows(linkAt(view, step), n, n);
-  return rows(view.memory.values, n, view.word, (step - 1) * n * view.word);
+  const n = view.slots, isLink = name === "link", width = isLink ? n : view.word;
+  const values = isLink ? linkAt(view, step) : view.memory.values.subarray((step - 1) * n * width, step * n * width);
+  return Array.from({length: n}, (_, row) => values.subarray(row * width, (row + 1) * width));
 }
 
 function largest(values) {
@@ -69,35 +71,28 @@ function largest(values) {
 
 function percent(share) { return `${(100 * share).toFixed(share === 1 || share === 0 ? 0 : 1)} %`; }
 
-// "Head 2", "Heads 1 and 3", "Heads 1 to 4"
-function several(what, numbers) {
-  const last = numbers.at(-1), row = numbers.length > 2 && last - numbers[0] === numbers.length - 1;
-  if (numbers.length === 1) return `${what} ${last}`;
-  return `${what}s ${row ? `${numbers[0]} to ${last}` : `${numbers.slice(0, -1).join(", ")} and ${last}`}`;
-}
-
 function describeStep(view, step) {
-  const n = view.slots, t = step - 1, parts = [], idle = [];
+  const n = view.slots, t = step - 1, parts = [];
   const write = view.write_weights.values.subarray(t * n, (t + 1) * n);
   const slot = largest(write), gate = view.write_gate.values[t];
   if (write[slot] >= NOTICED) {
     const how = view.allocation_gate.values[t] >= 0.5 ? "new slot" : "by content";
     parts.push(`Writes slot ${slot + 1} (${write[slot].toFixed(2)}, ${how}).`);
   } else parts.push(gate >= 0.5 ? "Writes a little to many slots." : "Writes nothing.");
+  let idle = 0;
   for (let head = 0; head < view.heads; head++) {
     const at = (t * view.heads + head) * n, read = view.read_weights.values.subarray(at, at + n);
     const best = largest(read), from = (t * view.heads + head) * 3;
     const mode = ["backward", "forward", "by content"][largest(view.read_modes.values.subarray(from, from + 3))];
     if (read[best] >= NOTICED) parts.push(`Head ${head + 1} reads slot ${best + 1} (${read[best].toFixed(2)}, ${mode}).`);
-    else idle.push(head + 1);
+    else idle += 1;
   }
-  if (idle.length) parts.push(`${several("Head", idle)} ${idle.length > 1 ? "read" : "reads"} no slot in particular.`);
+  if (idle) parts.push(`${idle === view.heads ? "No head reads a" : "The others read no"} slot in particular.`);
   return parts.join(" ");
 }
 
 function describeSlot(view, slot) {
-  if (slot > view.all_slots) return `This memory has no slot ${slot}.`;
-  if (slot > view.slots) return `Slot ${slot}. Never written, never read: no weight reaches it by ${view.touched}.`;
+  if (slot > view.slots) return `Slot ${slot} is never written or read.`;
   const n = view.slots, written = [], reads = [];
   for (let t = 0; t < view.steps; t++) {
     const write = view.write_weights.values[t * n + slot - 1];
@@ -113,25 +108,25 @@ function describeSlot(view, slot) {
   return `Slot ${slot}. ${list("Written", written)} ${list("Read", reads)}`;
 }
 
-function phase(view, step) { return step <= view.encoding_steps ? "encoding" : "decoding"; }
-
-// --- drawing ---
-
-function margins(figure) { return {...template().layout.margin, ...figure.layout.margin}; }
-
-function plotArea(panel) {
-  const m = margins(panel.figure), width = panel.frame.clientWidth, height = panel.figure.layout.height;
-  return {left: m.l, top: m.t, width: Math.max(width - m.l - m.r, 1), height: height - m.t - m.b};
+function titleOf({task, approach, inference}) {
+  return `${task}, ${approach}${inference === "digital" ? ", digital" : ""}`;
 }
 
-function place(mark, left, top, width, height) {
-  Object.assign(mark.style, {left: `${left}px`, top: `${top}px`, width: width === null ? "" : `${width}px`, height: height === null ? "" : `${height}px`});
+function describeModel({model, length, memory_size, all_slots, entries, answer_note}) {
+  const slots = memory_size === "growing" ? `a growing memory, ${all_slots} slots at the end` : `${all_slots} slots`;
+  const wrong = entries.filter(([, , right]) => !right).length;
+  return [
+    model.rule ? `${model.name}: parameters of iteration ${model.iteration}, chosen by rule ${model.rule}; ${model.state}.` : "",
+    `Length ${length} (trained on ${model.training_lengths.join(" to ")}), ${slots} (trained with ${model.memory_size}).
+    Right answer above, model below; ${wrong ? `${wrong} of ${entries.length} wrong` : "all right"}. ${answer_note}`,
+  ];
 }
 
-function draw(panel) {
-  const layout = {...panel.figure.layout, template: template(), autosize: true};
-  showScale(panel);
-  return Plotly.react(panel.plot, panel.figure.data, layout, {displayModeBar: false, responsive: false});
+// --- panels ---
+
+function plotArea({figure, frame}) {
+  const m = {...template().layout.margin, ...figure.layout.margin}, {height} = figure.layout;
+  return {left: m.l, top: m.t, width: Math.max(frame.clientWidth - m.l - m.r, 1), height: height - m.t - m.b};
 }
 
 function makePanel(view, spec) {
@@ -140,25 +135,33 @@ function makePanel(view, spec) {
   const save = element("span", {className: "save"}, ...["PNG", "SVG"].map(format => element("button", {
     type: "button", textContent: format, ariaLabel: `Save ${title} as ${format}`, onclick: () => savePicture(panel, format.toLowerCase()),
   })));
-  const scale = element("span", {className: "scale"}), words = element("span", {className: "soft", textContent: name === "scores" ? view.scores_note : note});
+  const keys = element("p", {className: "keys soft"}), scale = element("span", {className: "scale"});
+  const words = element("span", {className: "soft", textContent: note});
   const toggle = element("button", {type: "button", className: "toggle", onclick: () => togglePanel(name)});
-  const section = element("section", {className: "panel", id: `${name}-${view.place}`}, element("header", {}, element("h3", {textContent: title}), scale, save, toggle, words), frame);
-  const panel = {...spec, view, frame, plot, section, words, scale, save, toggle, marks: {}};
-  setFigure(panel, view.figures[name]);
+  const header = element("header", {}, element("h3", {textContent: title}), scale, save, toggle, words);
+  const section = element("section", {className: "panel", id: `${name}-${view.place}`, hidden: name === "slot"}, header, keys, frame);
+  const panel = {...spec, view, frame, plot, section, words, scale, keys, toggle, marks: {}};
+  if (name === "machine") save.remove();
+  if (view.figures[name]) setFigure(panel, view.figures[name]);
+  else if (name === "scores") remove(panel, `No scores are stored${view.model.rule ? `; cdnc evaluate ${view.model.name} makes them` : ""}.`);
+  if (name === "machine") offerMachine(panel);
   fold(panel);
-  if (name === "slot") section.hidden = true;
-  if (!panel.figure) save.remove();
-  if (!panel.figure && name !== "states") frame.remove();
   view.columns[column].append(section);
   return panel;
 }
 
+function remove(panel, why) {
+  panel.words.textContent = why;
+  panel.section.querySelector(".save").remove();
+  panel.frame.remove();
+}
+
 const hiddenPanels = () => state.hidden.split(",").filter(Boolean);
 
-function fold(panel) {
-  const hidden = hiddenPanels().includes(panel.name);
-  panel.section.classList.toggle("folded", hidden);
-  Object.assign(panel.toggle, {textContent: hidden ? "Show" : "Hide", ariaLabel: `${hidden ? "Show" : "Hide"} ${panel.title}`});
+function fold({name, title, section, toggle}) {
+  const hidden = hiddenPanels().includes(name);
+  section.classList.toggle("folded", hidden);
+  Object.assign(toggle, {textContent: hidden ? "Show" : "Hide", ariaLabel: `${hidden ? "Show" : "Hide"} ${title}`});
 }
 
 function togglePanel(name) {
@@ -166,10 +169,58 @@ function togglePanel(name) {
   state.hidden = (hidden.includes(name) ? hidden.filter(each => each !== name) : [...hidden, name]).join();
   views.flatMap(view => view.panels).filter(panel => panel.name === name).forEach(fold);
   redraw();
-  scheduleLink();
 }
 
-const isVisible = panel => !panel.section.hidden && !panel.section.classList.contains("folded");
+const isDrawn = panel => panel.figure && !panel.section.hidden && !panel.section.classList.contains("folded");
+const drawnPanels = () => views.flatMap(view => view.panels).filter(isDrawn);
+
+// Names of lines stand above the figure: inside it they would move its edges, and the cursor with them.
+function setFigure(panel, figure) {
+  panel.figure = figure;
+  if (!figure.layout.showlegend) return;
+  const {margin, height} = figure.layout, spare = margin.t - template().layout.margin.t;
+  panel.legend = {showlegend: true, margin, height};
+  figure.layout = {...figure.layout, showlegend: false, margin: {}, height: height - spare};
+  const styles = {dash: "dashed", dot: "dotted", bar: "10px solid"};
+  panel.keys.replaceChildren(...figure.data.filter(({name, showlegend}) => name && showlegend !== false).map(trace => {
+    const {color, dash} = trace.line || trace.marker, sign = trace.mode === "markers" ? "◆" : "";
+    const border = sign ? "0" : styles[trace.type === "bar" ? "bar" : dash] || "solid";
+    return element("span", {}, element("i", {style: `color: ${color}; border-top: ${border}`, textContent: sign}), trace.name);
+  }));
+}
+
+// The range of the colours of a figure and their scale, if it has one.
+function colours({data: [first], layout}) {
+  if (first.type !== "heatmap") return null;
+  const {colorscale, coloraxis} = template().layout;
+  if (first.coloraxis) return {low: layout.coloraxis.cmin, high: layout.coloraxis.cmax, scale: coloraxis.colorscale};
+  return {low: first.zmin, high: first.zmax, scale: colorscale[first.zmin < 0 ? "diverging" : "sequential"]};
+}
+
+// Draws a panel, and listens to its clicks from the first time on.
+async function show(panel) {
+  const {plot, figure, scale} = panel, isNew = !plot.data, range = colours(figure);
+  if (range) {
+    const stops = range.scale.map(([at, colour]) => `${colour} ${100 * at}%`);
+    const bar = element("i", {style: `background: linear-gradient(to right, ${stops.join(", ")})`});
+    scale.replaceChildren(String(+range.low.toFixed(2)), bar, String(+range.high.toFixed(2)));
+  }
+  const layout = {...figure.layout, template: template(), autosize: true};
+  await Plotly.react(plot, figure.data, layout, {displayModeBar: false, responsive: false});
+  placeMarks(panel);
+  if (isNew) plot.on("plotly_click", ({points: [point]}) => {
+    if (panel.over_time) setStep(point.x);
+    if (panel.name === "states" && point.customdata) setStep(point.customdata);
+    if (panel.over_slots) followSlot(point.y);
+  });
+}
+
+function redraw() {
+  drawnPanels().forEach(show);
+  if (views.length) showStep();
+}
+
+// --- marks above the figures ---
 
 function mark(panel, name, kind = "div") {
   if (!panel.marks[name]) {
@@ -177,6 +228,35 @@ function mark(panel, name, kind = "div") {
     panel.frame.append(panel.marks[name]);
   }
   return panel.marks[name];
+}
+
+function place(mark, left, top, width, height) {
+  const pixels = value => value === undefined ? "" : `${value}px`;
+  Object.assign(mark.style, {left: pixels(left), top: pixels(top), width: pixels(width), height: pixels(height)});
+}
+
+function placeMarks(panel) {
+  const {view, figure, name} = panel;
+  if (!isDrawn(panel)) return;
+  const area = plotArea(panel), across = area.width / view.steps;
+  if (panel.over_time) {
+    place(mark(panel, "cursor"), area.left + (state.step - 1) * across, area.top, across, area.height);
+    place(mark(panel, "phase"), area.left + view.encoding_steps * across, area.top, 0, area.height);
+  }
+  if (name === "states") {
+    const [x, y] = view.path.values.subarray(2 * state.step - 2, 2 * state.step);
+    const share = (value, {range: [low, high]}) => (value - low) / (high - low);
+    const left = area.left + area.width * share(x, figure.layout.xaxis);
+    place(mark(panel, "dot"), left, area.top + area.height * (1 - share(y, figure.layout.yaxis)));
+  }
+  if (!panel.over_slots) return;
+  const axes = Object.keys(figure.layout).filter(key => key.startsWith("yaxis"));
+  axes.forEach((axis, at) => {
+    const [low, high] = figure.layout[axis].domain || [0, 1], tall = area.height * (high - low) / view.slots;
+    const band = mark(panel, `band band-${at}`);
+    band.hidden = !state.slot || state.slot > view.slots;
+    place(band, area.left, area.top + area.height * (1 - high) + (state.slot - 1) * tall - 1.5, area.width, tall + 3);
+  });
 }
 
 function colourTable(scale) {
@@ -189,18 +269,17 @@ function colourTable(scale) {
     for (let c = 0; c < 3; c++) table[4 * i + c] = start[c] + share * (end[c] - start[c]);
     table[4 * i + 3] = 255;
   }
-  return table;
+  return new Uint32Array(table.buffer);
 }
 
 // Plotly takes too long for each step of a quick hand: paint now, give Plotly the numbers later.
 function paint(panel, matrix) {
-  const {zmin, zmax} = panel.figure.data[0], canvas = mark(panel, "matrix", "canvas");
-  const table = colourTable(template().layout.colorscale[zmin < 0 ? "diverging" : "sequential"]);
+  const {low, high, scale} = colours(panel.figure), canvas = mark(panel, "matrix", "canvas"), table = colourTable(scale);
   const height = matrix.length, width = matrix[0].length;
-  const picture = new ImageData(width, height), pixels = new Uint32Array(picture.data.buffer), colours = new Uint32Array(table.buffer);
+  const picture = new ImageData(width, height), pixels = new Uint32Array(picture.data.buffer);
   for (let i = 0; i < height; i++) for (let j = 0; j < width; j++) {
-    const share = (matrix[i][j] - zmin) / (zmax - zmin);
-    pixels[i * width + j] = colours[Math.max(0, Math.min(255, Math.round(255 * share)))];
+    const share = (matrix[i][j] - low) / (high - low);
+    pixels[i * width + j] = table[Math.max(0, Math.min(255, Math.round(255 * share)))];
   }
   Object.assign(canvas, {width, height});
   canvas.getContext("2d").putImageData(picture, 0, 0);
@@ -208,78 +287,40 @@ function paint(panel, matrix) {
   place(canvas, area.left, area.top, area.width, area.height);
 }
 
+// --- step and slot ---
+
 let updateTimer = 0;
 function updatePlots() {
-  for (const panel of views.flatMap(view => view.panels)) {
-    if (panel.matrix && isVisible(panel)) {
-      panel.figure.data[0] = {...panel.figure.data[0], z: panel.matrix};
-      draw(panel);
-    }
+  for (const panel of drawnPanels().filter(isMatrix)) {
+    panel.figure.data[0] = {...panel.figure.data[0], z: panel.matrix};
+    show(panel);
   }
-  scheduleLink();
-}
-
-function domains(figure) {
-  return Object.entries(figure.layout).filter(([key]) => key.startsWith("yaxis")).map(([, axis]) => axis.domain || [0, 1]);
-}
-
-function placeMarks(panel) {
-  const {view, figure, name} = panel;
-  if (!figure || !isVisible(panel)) return;
-  const area = plotArea(panel), across = area.width / view.steps;
-  if (panel.over_time) {
-    place(mark(panel, "cursor"), area.left + (state.step - 1) * across, area.top, across, area.height);
-    place(mark(panel, "phase"), area.left + view.encoding_steps * across, area.top, null, area.height);
-    panel.marks.phase.classList.add("cursor");
-  }
-  if (name === "states" && view.path) {
-    const [x, y] = view.path.values.subarray(2 * state.step - 2, 2 * state.step);
-    const share = (value, [low, high]) => (value - low) / (high - low);
-    const left = area.left + area.width * share(x, figure.layout.xaxis.range);
-    place(mark(panel, "dot"), left, area.top + area.height * (1 - share(y, figure.layout.yaxis.range)), null, null);
-  }
-  if (panel.over_slots) {
-    domains(figure).forEach(([low, high], at) => {
-      const band = mark(panel, `band band-${at}`), tall = area.height * (high - low) / view.slots;
-      band.hidden = !state.slot || state.slot > view.slots;
-      place(band, area.left, area.top + area.height * (1 - high) + (state.slot - 1) * tall - 1.5, area.width, tall + 3);
-    });
-  }
-}
-
-// One stop of the tab key for all entries; the arrows continue from there.
-function showEntry({entryButtons}, now) {
-  const at = entryButtons[now] ? now : 0, walking = entryButtons.includes(document.activeElement);
-  entryButtons.forEach((button, place) => {
-    button.classList.toggle("now", place === now);
-    button.tabIndex = place === at ? 0 : -1;
-  });
-  if (walking) entryButtons[at].focus();
+  writeLink();
 }
 
 function showStep() {
-  for (const view of views) {
-    for (const panel of view.panels) {
-      if (isMatrix(panel) && isVisible(panel)) {
-        panel.matrix = matrixAt(view, panel.name, state.step);
-        paint(panel, panel.matrix);
-      }
-      placeMarks(panel);
+  for (const panel of drawnPanels()) {
+    if (isMatrix(panel)) {
+      panel.matrix = matrixAt(panel.view, panel.name, state.step);
+      paint(panel, panel.matrix);
     }
-    view.story.textContent = describeStep(view, state.step);
-    showEntry(view, state.step - view.first_result_step);
+    placeMarks(panel);
   }
+  for (const view of views) {
+    lightState(view);
+    view.story.textContent = describeStep(view, state.step);
+    view.entryButtons.forEach((button, at) => button.classList.toggle("now", at === state.step - view.first_result_step));
+  }
+  const {steps, encoding_steps} = views[0];
   $("step").value = state.step;
-  $("where").textContent = `step ${state.step} of ${views[0].steps}, ${phase(views[0], state.step)}`;
+  $("where").textContent = `step ${state.step} of ${steps}, ${state.step <= encoding_steps ? "encoding" : "decoding"}`;
   clearTimeout(updateTimer);
   updateTimer = setTimeout(updatePlots, 160);
 }
 
-function requestedStep() { return state.step || views[0].first_result_step; }
-
 function setStep(step) {
   if (!views.length) return;
-  state.step = Math.min(Math.max(Math.round(step) || 1, 1), views[0].steps);
+  state.step = Math.min(Math.max(Math.round(step) || views[0].first_result_step, 1), views[0].steps);
   showStep();
 }
 
@@ -296,34 +337,17 @@ function showSlot(view, slot) {
   write.y = every(view.write_weights.values, n, at);
   reads.forEach((trace, head) => { trace.y = every(view.read_weights.values, view.heads * n, head * n + at); });
   usage.y = every(view.usage.values, n, at);
-  show(panel);
+  if (isDrawn(panel)) show(panel);
 }
 
 function followSlot(slot) {
-  const most = Math.max(...views.map(view => view.all_slots));
-  const exists = Number.isInteger(slot) && slot >= 0 && slot <= most; // 0: none
-  if (exists) state.slot = slot;
-  else if (!(state.slot <= most)) state.slot = 0;
-  showError(exists ? null : new Error(`There is no slot ${slot}: slots are numbered from 1 to ${most}.`));
+  state.slot = Math.min(Math.max(Math.round(slot) || 0, 0), $("slot").max); // 0: none
   $("slot").value = state.slot || "";
-  for (const view of views) {
-    showSlot(view, state.slot);
-    view.panels.forEach(placeMarks);
-  }
-  scheduleLink();
+  views.forEach(view => showSlot(view, state.slot));
+  showStep();
 }
 
-// Draws a panel, and listens to its clicks from the first time on.
-async function show(panel) {
-  const isNew = !panel.plot.data;
-  await draw(panel);
-  placeMarks(panel);
-  if (isNew) panel.plot.on("plotly_click", ({points: [point]}) => {
-    if (panel.over_time) setStep(point.x);
-    if (panel.name === "states" && point.customdata) setStep(point.customdata);
-    if (panel.over_slots) followSlot(point.y);
-  });
-}
+// --- views ---
 
 // Two models are compared on one scale; their cell states cannot be.
 function shareScales(answers) {
@@ -331,87 +355,59 @@ function shareScales(answers) {
   const low = Math.min(...axes.map(({range}) => range[0])), high = Math.max(...axes.map(({range}) => range[1]));
   for (const axis of axes) axis.range = [low, high];
   for (const {name} of content.panels.filter(panel => panel.over_slots)) {
-    const maps = answers.flatMap(({figures}) => figures[name].data), largest = Math.max(...maps.map(({zmax}) => zmax));
-    for (const map of maps) Object.assign(map, {zmin: map.zmin < 0 ? -largest : 0, zmax: largest});
+    const maps = answers.flatMap(({figures}) => figures[name].data), most = Math.max(...maps.map(({zmax}) => zmax));
+    for (const map of maps) Object.assign(map, {zmin: map.zmin < 0 ? -most : 0, zmax: most});
   }
 }
 
 async function showViews(answers) {
   shareScales(answers);
-  views = answers.map((view, place) => prepare(view, place));
+  views = answers.map(prepare);
   $("views").replaceChildren(...views.map(view => view.section));
   $("views").classList.toggle("two", views.length > 1);
   $("scrub").hidden = false;
   $("step").max = views[0].steps;
   $("slot").max = Math.max(...views.map(view => view.all_slots));
-  setStep(requestedStep());
-  for (const panel of views.flatMap(view => view.panels)) {
-    if (!panel.figure || !isVisible(panel)) continue;
-    await show(panel);
-  }
+  setStep(state.step);
   followSlot(state.slot);
+  for (const panel of drawnPanels()) await show(panel);
   views.forEach(showStates);
 }
 
 function prepare(view, place) {
   for (const [name, packed] of Object.entries(view.arrays)) view[name] = unpack(packed);
   Object.assign(view, {place, links: [], columns: [element("div"), element("div")]});
-  const panels = element("div", {className: "panels"}, ...view.columns);
-  view.from = element("p", {className: "soft"});
-  showOrigin(view);
   view.story = element("p", {className: view.heads > 2 ? "story long" : "story"});
-  view.section = element("article", {className: "view", ariaLabel: view.model.name}, answerCard(view), panels);
+  view.section = element("article", {className: "view", ariaLabel: view.model.name},
+    answerCard(view), element("div", {className: "panels"}, ...view.columns));
   view.panels = content.panels.map(panel => makePanel(view, panel));
   return view;
 }
 
-function memoryWords({memory_size, all_slots, model}) {
-  const slots = memory_size === "growing" ? `a growing memory, ${all_slots} slots at the end` : `${all_slots} slots`;
-  return `${slots} (trained with ${model.memory_size})`;
-}
-
-function showOrigin({from, model}) {
-  from.textContent = model.rule ? `${model.name}: parameters of iteration ${model.iteration}, chosen by rule ${model.rule}; ${model.state}.` : "";
-}
-
 function answerCard(view) {
-  const {model} = view, wrong = view.entries.filter(([, , right]) => !right).length;
   view.entryButtons = view.entries.map(([right, answer, isRight], at) => element("button", {
-    type: "button", className: isRight ? "right" : "wrong",
+    type: "button", className: isRight ? "right" : "wrong", tabIndex: -1, // the arrow keys go there
     ariaLabel: `entry ${at + 1}: right ${right}, model ${answer}, ${isRight ? "right" : "wrong"}`,
     onclick: () => setStep(view.first_result_step + at),
   }, element("span", {textContent: right}), element("span", {textContent: answer})));
   const data = element("a", {textContent: "Save the numbers (npz)", href: "#", onclick: event => saveData(event, view)});
   return element("section", {className: "card answer"},
     element("div", {className: "answer-head"},
-      element("h2", {textContent: `${model.task}, ${model.approach}`}),
+      element("h2", {textContent: titleOf(view.model)}),
       element("span", {className: "score", textContent: `${percent(view.score)} `}, element("small", {textContent: view.score_kind}))),
-    view.from,
-    element("p", {className: "soft", textContent: `Length ${view.length} (trained on ${model.training_lengths.join(" to ")}), ${memoryWords(view)}. Right answer above, model below; ${wrong ? `${wrong} of ${view.entries.length} wrong` : "all right"}. ${view.answer_note}`.trimEnd()}),
+    ...describeModel(view).map(textContent => element("p", {className: "soft", textContent})),
     element("ul", {className: "entries"}, ...view.entryButtons.map(button => element("li", {}, button))),
     view.story, element("p", {className: "soft"}, data));
 }
 
 async function showStates(view) {
   const panel = view.panels.find(({name}) => name === "states");
-  let states = view.states, why = "There is no path: the controller carries no state, or not a finite one.";
-  if (served) states = await fetchJson("states", query(view)).catch(error => { why = `no state is shown: ${error.message}`; });
+  let why = "There is no path: the controller carries no state, or not a finite one.";
+  const states = served ? await fetchJson("states", query(view)).catch(error => { why = error.message; }) : view.states;
   if (!views.includes(view)) return;
-  if (!states) {
-    panel.words.textContent = why;
-    panel.frame.remove();
-    return;
-  }
+  if (!states) return remove(panel, why);
   if (views.length > 1) panel.words.textContent += " Each model has its own plane and scale: compare shapes, not places.";
-  setFigure(panel, states.figure);
-  panel.toggle.before(panel.save);
   view.path = unpack(states.path);
-  if (isVisible(panel)) await show(panel);
-}
-
-function redraw() {
-  for (const panel of views.flatMap(view => view.panels)) {
-    if (panel.figure && isVisible(panel)) show(panel);
-  }
-  if (views.length) showStep();
+  setFigure(panel, states.figure);
+  if (isDrawn(panel)) await show(panel);
 }

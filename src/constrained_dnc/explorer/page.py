@@ -11,6 +11,7 @@ from typing import Any
 from plotly.offline import get_plotlyjs
 
 from constrained_dnc.explorer import style, views
+from constrained_dnc.explorer.machines import machine_view
 from constrained_dnc.explorer.traces import Trace
 
 
@@ -19,34 +20,29 @@ def compose(models: Sequence[dict[str, Any]]) -> str:
     return _fill({"models": list(models)}, '<script src="plotly.js"></script>')
 
 
-def one_file(traces: Sequence[Trace]) -> str:
-    """A self-contained page of one problem, with one model or two."""
+def one_file(traces: Sequence[Trace], *, machines: bool = False) -> str:
+    """A self-contained page of one problem, with one model or two, and with their machines."""
     shown = [
         views.view(trace)
         | {
             "states": views.states(trace),
+            "machine": machine_view(trace) if machines else None,
             "file": base64.b64encode(views.data_file(trace, len(trace.outputs))).decode(),
         }
         for trace in traces
     ]
-    content = {"models": [each["model"] for each in shown], "views": shown}
     plotly = get_plotlyjs().replace("</script", "<\\/script")
-    return _fill(content, f"<script>{plotly}</script>")
+    return _fill({"models": [], "views": shown}, f"<script>{plotly}</script>")
 
 
 def _fill(content: dict[str, Any], plotly: str) -> str:
     folder = resources.files(__package__)
-    parts = {
-        name: folder.joinpath(f"page.{name}").read_text("utf-8")
-        for name in ("css", "js", "legend.js", "controls.js")
-    }
+    page, css, *scripts = (
+        folder.joinpath(f"page.{kind}").read_text("utf-8")
+        for kind in ("html", "css", "js", "machine.js", "controls.js")
+    )
     templates = {"light": style.LIGHT.to_plotly_json(), "dark": style.DARK.to_plotly_json()}
     content |= {"templates": templates, "panels": views.describe_panels()}
-    return Template(folder.joinpath("page.html").read_text("utf-8")).substitute(
-        style=parts["css"],
-        script=parts["js"],
-        legend=parts["legend.js"],
-        controls=parts["controls.js"],
-        plotly=plotly,
-        content=views.dumps(content),
+    return Template(page).substitute(
+        style=css, plotly=plotly, content=views.dumps(content), script="\n".join(scripts)
     )

@@ -102,7 +102,7 @@ def trace(model: Model, text: str, memory_size: MemorySize | None = None) -> Tra
     else:
         require_memory_size(memory_size, MAX_DRAWN_SLOTS)
     batch = model.task.batch_of([problem])
-    outputs, internals = _unroll(_with_memory(model, memory_size), batch.inputs)
+    outputs, internals = _unroll(with_memory(model, memory_size), batch.inputs)
     return Trace(model, batch, memory_size, outputs, _without_unused_slots(internals))
 
 
@@ -133,7 +133,8 @@ def read_problem(task: AbstractTask, text: str) -> Problem:
     return problem
 
 
-def _with_memory(model: Model, memory_size: MemorySize) -> DNC:
+def with_memory(model: Model, memory_size: MemorySize) -> DNC:
+    """The network with another memory."""
     return model.dnc.with_memory_size(model.subject.memory(memory_size))
 
 
@@ -148,7 +149,7 @@ def state_paths(
     if companions:
         others = model.task.sample(0, companions, trace.batch.length)
         inputs = np.concatenate([inputs, others.inputs], axis=1)
-    dnc = _with_memory(model, trace.memory_size)
+    dnc = with_memory(model, trace.memory_size)
     backend = choose_backend("auto", dnc, model.task.loss, threads=1)
     states = np.asarray(backend.forward(dnc, inputs, keep_state=False).cell_states)
     if not states.shape[-1] or not np.isfinite(states).all():

@@ -6,15 +6,14 @@ import base64
 import io
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
 
 from constrained_dnc import published
-from constrained_dnc.choices import PAPER_RULE
-from constrained_dnc.explorer import figures, scores
+from constrained_dnc.explorer import figures
 from constrained_dnc.explorer.models import MAX_DRAWN_LENGTH, Model
 from constrained_dnc.explorer.traces import (
     COMPANIONS,
@@ -26,28 +25,13 @@ from constrained_dnc.explorer.traces import (
 )
 
 
-def score_figure(trace: Trace) -> go.Figure | None:
-    """Stored scores of the model; None where there are none."""
-    model = trace.model
-    if not model.curves:
-        return None
-    return figures.score_figure(
-        model.scores,
-        trace.batch.length,
-        model.training_lengths,
-        published.max_lengths(False).get((model.task.name, model.approach)),
-        [curve.name for curve in model.curves if curve.rule == PAPER_RULE],
-    )
-
-
 @dataclass(frozen=True)
 class Panel:
-    """A panel of the page, drawn from a trace and the number of slots shown."""
+    """A panel of the page; its figure is one of `DRAWN`."""
 
     name: str
     title: str
     note: str
-    draw: Callable[[Trace, int], go.Figure | None]
     over_time: bool = False
     over_slots: bool = False
     column: int = 0
@@ -56,83 +40,78 @@ class Panel:
 PANELS = (
     Panel(
         "states", "Cell state",
-        "the state that the controller carries, in the plane of its first two principal "
-        f"components; thin: {COMPANIONS} random problems as long. Look whether all problems share "
-        "one narrow path, with places that are visited again and again (a small machine, which can "
-        "go on like that on longer inputs), or whether paths spread and drift.",
-        lambda trace, slots: None,  # it needs other problems: `states` draws it
+        "in the plane of its first two principal components; thin: "
+        f"{COMPANIONS} random problems as long. Look whether all problems share one narrow path "
+        "that returns to the same places (a small machine, which can go on like that on longer "
+        "inputs), or whether paths spread and drift.",
+    ),
+    Panel(
+        "machine", "Machine",
+        "the controller as a finite-state machine, extracted at its training lengths; hover an "
+        "arrow for its inputs.",
+        column=1,
     ),
     Panel(
         "tape", "Tape",
-        "symbols in the cells, what the network sees as colours; blank: no input (the "
-        "network sees 0), or the loss does not look",
-        lambda trace, slots: figures.tape_figure(trace.model.task, trace.batch, trace.outputs),
+        "symbols in the cells, what the network sees as colours; blank: no input, or no loss",
         over_time=True,
     ),
     Panel(
         "write_weights", "Write weights",
         "where the write head writes; click a slot to follow it",
-        lambda trace, slots: figures.write_weights_figure(trace.internals, slots=slots),
         over_time=True, over_slots=True,
     ),
     Panel(
-        "read_weights", "Read weights",
-        "where each read head reads",
-        lambda trace, slots: figures.read_weights_figure(trace.internals, slots=slots),
+        "read_weights", "Read weights", "where each read head reads",
         over_time=True, over_slots=True,
     ),
+    Panel("usage", "Usage", "how much of a slot is in use", over_time=True, over_slots=True),
     Panel(
-        "usage", "Usage",
-        "how much of a slot is in use",
-        lambda trace, slots: figures.usage_figure(trace.internals, slots=slots),
-        over_time=True, over_slots=True,
-    ),
-    Panel(
-        "gates", "Gates",
-        "write, allocation (0 = by content, 1 = new slot) and free gates",
-        lambda trace, slots: figures.gates_figure(trace.internals),
+        "gates", "Gates", "write, allocation (0 = by content, 1 = new slot) and free gates",
         over_time=True,
     ),
+    Panel("read_modes", "Read modes", "backward, forward or by content", over_time=True),
+    Panel("strengths", "Strengths", "how sharply a head looks up by content", over_time=True),
+    Panel("slot", "One slot", "written, read and used through time", over_time=True, column=1),
+    Panel("memory", "Memory", "the memory matrix after this step", over_slots=True, column=1),
+    Panel("link", "Link", "which slot was written after which", over_slots=True, column=1),
     Panel(
-        "read_modes", "Read modes",
-        "backward, forward or by content",
-        lambda trace, slots: figures.read_modes_figure(trace.internals),
-        over_time=True,
+        "scores", "Score against length",
+        "as stored; shaded: training lengths; dotted: 95 %, which the maximum length reaches; "
+        "green: the paper's rule",
+        column=1,
     ),
-    Panel(
-        "strengths", "Strengths",
-        "how sharply a head looks up by content",
-        lambda trace, slots: figures.strengths_figure(trace.internals),
-        over_time=True,
-    ),
-    Panel(
-        "slot", "One slot",
-        "written, read and used through time",
-        lambda trace, slots: figures.slot_figure(trace.internals, 1),
-        over_time=True, column=1,
-    ),
-    Panel(
-        "memory", "Memory",
-        "the memory matrix after this step",
-        lambda trace, slots: figures.memory_figure(trace.internals, 1, slots=slots),
-        over_slots=True, column=1,
-    ),
-    Panel(
-        "link", "Link",
-        "which slot was written after which",
-        lambda trace, slots: figures.link_figure(trace.internals, 1, slots=slots),
-        over_slots=True, column=1,
-    ),
-    Panel("scores", "Score against length", "", lambda trace, slots: score_figure(trace), column=1),
 )  # fmt: skip
+
+
+def score_figure(trace: Trace) -> go.Figure | None:
+    """Stored scores of the model; None where there are none."""
+    model = trace.model
+    paper = published.max_lengths(False).get((model.task.name, model.approach))
+    lengths = model.training_lengths
+    curves = model.curves
+    return figures.score_figure(curves, trace.batch.length, lengths, paper) if curves else None
+
+
+DRAWN: dict[str, Callable[[Trace], go.Figure | None]] = {
+    "tape": lambda trace: figures.tape_figure(trace.model.task, trace.batch, trace.outputs),
+    "write_weights": lambda trace: figures.write_weights_figure(trace.internals),
+    "read_weights": lambda trace: figures.read_weights_figure(trace.internals),
+    "usage": lambda trace: figures.usage_figure(trace.internals),
+    "gates": lambda trace: figures.gates_figure(trace.internals),
+    "read_modes": lambda trace: figures.read_modes_figure(trace.internals),
+    "strengths": lambda trace: figures.strengths_figure(trace.internals),
+    "slot": lambda trace: figures.slot_figure(trace.internals, 1),
+    "memory": lambda trace: figures.memory_figure(trace.internals, 1),
+    "link": lambda trace: figures.link_figure(trace.internals, 1),
+    "scores": score_figure,
+}
+"""All but the cell states, which need other problems and come later."""
 
 
 def describe_panels() -> list[dict[str, Any]]:
     """The panels in JSON, for the page."""
-    return [
-        {field.name: getattr(panel, field.name) for field in fields(panel) if field.name != "draw"}
-        for panel in PANELS
-    ]
+    return [asdict(panel) for panel in PANELS]
 
 
 def describe(model: Model) -> dict[str, Any]:
@@ -146,6 +125,9 @@ def describe(model: Model) -> dict[str, Any]:
         "approach": model.approach,
         "iteration": model.iteration,
         "rule": model.rule,
+        "rules": list(model.rules),
+        "inference": model.inference,
+        "inferences": list(model.inferences),
         "state": model.state,
         "is_training": model.is_training,
         "memory_size": model.memory_size,
@@ -166,7 +148,6 @@ def view(trace: Trace) -> dict[str, Any]:
     needed = {"memory": named["memory"][:, :slots]}
     needed |= {name: named[name][..., :slots] for name in PER_SLOT}
     needed |= {name: named[name] for name in ("write_gate", "allocation_gate", "read_modes")}
-    drawn = {panel.name: panel.draw(trace, slots) for panel in PANELS}
     return {
         "model": describe(trace.model),
         "problem": trace.text,
@@ -177,16 +158,16 @@ def view(trace: Trace) -> dict[str, Any]:
         "encoding_steps": trace.encoding_steps,
         "first_result_step": trace.first_result_step,
         "slots": slots,
-        "touched": figures.TOUCHED,
         "heads": trace.internals.interface.free_gates.shape[-1],
         "word": trace.internals.memory.memory.shape[-1],
         "score": trace.score,
         "score_kind": trace.model.task.score_kind,
         "answer_note": trace.model.task.answer_note,
         "entries": [[entry.right, entry.answer, entry.is_right] for entry in trace.entries],
-        "scores_note": scores_note(trace.model),
         "arrays": {name: packed(array) for name, array in needed.items()},
-        "figures": {name: as_json(figure) for name, figure in drawn.items() if figure is not None},
+        "figures": {
+            name: as_json(figure) for name, draw in DRAWN.items() if (figure := draw(trace))
+        },
     }
 
 
@@ -197,15 +178,6 @@ def states(trace: Trace) -> dict[str, Any] | None:
         return None
     figure = figures.states_figure(paths, trace.encoding_steps)
     return {"figure": as_json(figure), "path": packed(paths[:, 0])}
-
-
-def scores_note(model: Model) -> str:
-    """The stored numbers and the paper's, each with its rule, iteration and memory."""
-    stored = scores.describe_curves(model.curves, model.iterations)
-    if not stored and model.rule:
-        stored = f"No scores are stored; `cdnc evaluate {model.name}` makes them."
-    paper = scores.describe_paper(model.task.name, model.approach)
-    return f"{stored} {paper}".rstrip()
 
 
 def data_file(trace: Trace, step: int) -> bytes:

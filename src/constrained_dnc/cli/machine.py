@@ -1,0 +1,134 @@
+"""The command machine: the automaton inside a trained model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from constrained_dnc.cli.parsing import RunArgument, Selection, TrustCode, option
+from constrained_dnc.cli.runs import open_model
+from constrained_dnc.cli.terminal import print_stderr, print_table
+from constrained_dnc.config import parse_lengths
+
+if TYPE_CHECKING:
+    from constrained_dnc.machine.extraction import Extraction
+    from constrained_dnc.model.dnc import DNC
+    from constrained_dnc.tasks.task import AbstractTask
+
+MOST_ROWS = 60
+"""Of a table on the terminal; the JSON file has all."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Extract the finite-state machine inside a model, and say how faithful it is."""
+
+    run_name: RunArgument
+    lengths: Annotated[str | None, option(metavar="LENGTHS")] = None
+    """Lengths at which network and machine are compared; by default training's, and twice that."""
+    memory: Annotated[int | None, option()] = None
+    """Slots in that comparison; by default as in training."""
+    samples: int = 64
+    """Inputs of every length in that comparison."""
+    selection: Selection = None
+    output: Annotated[Path | None, option(metavar="DIR")] = None
+    """Write machine.json, machine.dot and machine.svg there."""
+    trust_code: TrustCode = False
+
+    def run(self) -> int:
+        """Extract, print, compare."""
+        lengths = None if self.lengths is None else parse_lengths(self.lengths)
+        from constrained_dnc.machine.extraction import extract_machine  # noqa: PLC0415 - slow
+        from constrained_dnc.machine.fidelity import fidelity  # noqa: PLC0415 - slow to import
+
+        run = open_model(self.run_name, self.trust_code)
+        model, training = run.selected(self.selection).model, run.config.training
+        extraction = extract_machine(
+            model, run.task, lengths=range(training.min_length, training.max_length + 1)
+        )
+        print_machine(extraction)
+        if self.output is not None:
+            _write(extraction, model, self.output)
+        shortest, longest = training.min_length, training.max_length
+        compared = lengths or [shortest, longest, 2 * longest]
+        larger = model if self.memory is None else model.with_memory_size(self.memory)
+        table = fidelity(larger, extraction.machine, run.task, compared, samples=self.samples)
+        shares = ("network", "machine", "agreement", "network_whole", "machine_whole")
+        cells = [
+            [int(row["length"]), *(f"{100 * row[share]:.1f} %" for share in shares)]
+            for row in table.to_dict("records")
+        ]
+        print()
+        headings = ["length", "network", "machine", "agreement", "whole: network", "machine"]
+        print_table(headings, cells, left=0)
+        _print_checks(larger, extraction, run.task)
+        return 0
+
+
+def print_machine(extraction: Extraction) -> None:
+    """Its size and its table."""
+    from constrained_dnc.machine.graph import describe  # noqa: PLC0415 - slow to import
+
+    states, reads, commands = extraction.machine.size
+    if not extraction.is_faithful:
+        print("No machine found: the largest tried differs in more than 1 % of the answers.")
+    print(
+        f"{states} states (before minimisation {extraction.states}), {reads} read symbols, "
+        f"{commands} commands; {extraction.transitions} transitions seen, "
+        f"{100 * extraction.conflicts:.2f} % of steps conflict with them"
+    )
+    if reads == 1:
+        print("The machine takes no notice of what it reads: one read symbol is enough.")
+    rows = describe(extraction.machine)
+    print()
+    header = ["state", "input", "read", "next state", "command", "answer"]
+    print_table(header, rows[:MOST_ROWS], left=len(header))
+    if len(rows) > MOST_ROWS:
+        print(f"... and {len(rows) - MOST_ROWS} more")
+
+
+def _print_checks(model: DNC, extraction: Extraction, task: AbstractTask) -> None:
+    """The shortest input that tells machine and network apart, and gaps of the table."""
+    from constrained_dnc.machine.fidelity import (  # noqa: PLC0415 - slow to import
+        check_inputs,
+        missing_transitions,
+    )
+
+    machine, (shortest, *_, longest) = (
+        extraction.machine,
+        [*extraction.lengths, *extraction.lengths],
+    )
+    tried = 0
+    print()
+    for length in dict.fromkeys((*range(1, shortest + 1), longest)):
+        (check,) = check_inputs(model, machine, task, [length])
+        tried += check.inputs
+        if check.different:
+            text = task.format_problem(check.counterexample)
+            print(f"Shortest input found with different answers, length {length}: {text}")
+            break
+    else:
+        print(f"No input found with different answers, of {tried} up to length {longest}.")
+    missing = missing_transitions(machine, task)
+    if missing:
+        state, symbol = missing[0]
+        gap = f"{machine.input_names[symbol]!r} in state {machine.state_names[state]!r}"
+        print(f"The table lacks {len(missing)} transitions that inputs can reach, first {gap}.")
+    elif missing is not None:
+        print("The table has every transition that an input of any length can reach.")
+
+
+def _write(extraction: Extraction, model: DNC, folder: Path) -> None:
+    from constrained_dnc.files import make_folder, write_atomically  # noqa: PLC0415
+    from constrained_dnc.machine import graph  # noqa: PLC0415 - slow to import
+
+    make_folder(folder)
+    texts = {
+        "machine.json": graph.as_json(extraction.machine, model),
+        "machine.dot": graph.as_dot(extraction.machine),
+        "machine.svg": graph.machine_svg(extraction.machine),
+    }
+    for name, text in texts.items():
+        write_atomically(folder / name, text.encode())
+        print_stderr(f"wrote {folder / name}")

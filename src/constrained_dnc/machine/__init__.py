@@ -1,0 +1,1 @@
+"""The finite-state machine inside a trained model: extraction, fidelity, drawings."""

@@ -1,0 +1,140 @@
+"""A Mealy machine in place of a controller: its table, minimisation, and the network it runs in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, Int
+
+from constrained_dnc.machine.table_controller import TableController, with_controller
+from constrained_dnc.model.dnc import DNC
+
+UNKNOWN = -1
+"""In a table: a transition of a state and an input that never occurred together."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A table (state, input symbol, read symbol) -> (next state, command).
+
+    A command is what the controller sends at a step: an interface vector for the memory and a share
+    of the output, both linear in a hidden vector, here the mean of those that the command stands
+    for. A read symbol is the nearest of a few read vectors, those of the step before.
+    """
+
+    inputs: Float[np.ndarray, "symbols inputs"]
+    input_names: tuple[str, ...]
+    reads: Float[np.ndarray, "read_symbols read_size"]
+    hidden: Float[np.ndarray, "commands hidden"]
+    next_state: Int[np.ndarray, "states symbols read_symbols"]
+    command: Int[np.ndarray, "states symbols read_symbols"]
+    counts: Int[np.ndarray, "states symbols read_symbols"]  # how often it was seen
+    start: int
+    state_names: tuple[str, ...] = ()
+    command_names: tuple[str, ...] = ()
+    answers: Mapping[tuple[int, int, int], str] = field(default_factory=dict)
+    """What the network says at a seen transition, or "varies", with what it reads."""
+
+    @property
+    def size(self) -> tuple[int, int, int]:
+        """Numbers of states, read symbols and commands."""
+        return len(self.next_state), len(self.reads), len(self.hidden)
+
+    def transitions(self) -> Iterator[tuple[int, int, int]]:
+        """State, input symbol and read symbol of every transition that was seen."""
+        for state, symbol, read in np.argwhere(self.counts > 0).tolist():
+            yield state, symbol, read
+
+    def apply(self, model: DNC) -> DNC:
+        """The model with this machine in place of its controller; its memory is untouched."""
+        next_state, command = self._completed()
+        controller = TableController(
+            inputs=jnp.asarray(self.inputs),
+            reads=jnp.asarray(self.reads),
+            next_state=jnp.asarray(next_state),
+            command=jnp.asarray(command),
+            hidden=jnp.asarray(self.hidden),
+            start=jnp.asarray(self.start),
+            hidden_size=self.hidden.shape[1],
+        )
+        return with_controller(model, controller)
+
+    def padded(self, states: int, reads: int, commands: int) -> Machine:
+        """With entries that are never used: machines of one size share a compiled program."""
+        size = (states, len(self.inputs), reads)
+        gap = [(0, new - old) for new, old in zip(size, self.next_state.shape, strict=True)]
+        read_gap = ((0, reads - len(self.reads)), (0, 0))
+        return replace(
+            self,
+            reads=np.pad(self.reads, read_gap, constant_values=np.inf),
+            hidden=np.pad(self.hidden, ((0, commands - len(self.hidden)), (0, 0))),
+            next_state=np.pad(self.next_state, gap, constant_values=UNKNOWN),
+            command=np.pad(self.command, gap, constant_values=UNKNOWN),
+            counts=np.pad(self.counts, gap),
+        )
+
+    def _completed(self) -> tuple[Int[np.ndarray, "..."], Int[np.ndarray, "..."]]:
+        """The table without gaps: an unknown transition is that of the most frequent state."""
+        next_state, command = self.next_state.copy(), self.command.copy()
+        totals = self.counts.sum(axis=2)
+        for symbol in range(len(self.inputs)):
+            known = int(np.argmax(totals[:, symbol]))
+            gaps = np.nonzero(self.next_state[:, symbol, 0] == UNKNOWN)[0]
+            next_state[gaps, symbol] = next_state[known, symbol]
+            command[gaps, symbol] = command[known, symbol]
+        return np.maximum(next_state, 0), np.maximum(command, 0)
+
+    def minimised(self) -> tuple[Machine, Int[np.ndarray, "states"]]:
+        """The smallest machine with the same behaviour, and which of its states each one became.
+
+        States that cannot be reached are left out; they became UNKNOWN.
+        """
+        states = len(self.next_state)
+        flat = self.next_state.reshape(states, -1), self.command.reshape(states, -1)
+        became = minimise(*flat, self.start)
+        kept = [int(np.argmax(became == label)) for label in range(became.max() + 1)]
+        next_state = self.next_state[kept]
+        next_state = np.where(next_state == UNKNOWN, UNKNOWN, became[next_state])
+        used, command = np.unique(self.command[kept], return_inverse=True)
+        commands = used[used != UNKNOWN]
+        counts = np.zeros((len(kept), *self.counts.shape[1:]), np.int64)
+        np.add.at(counts, became[became != UNKNOWN], self.counts[became != UNKNOWN])
+        smaller = replace(
+            self,
+            hidden=self.hidden[commands],
+            next_state=next_state,
+            command=command.reshape(next_state.shape) - (len(used) - len(commands)),
+            counts=counts,
+            start=int(became[self.start]),
+        )
+        return smaller, became
+
+
+def minimise(
+    next_state: Int[np.ndarray, "states symbols"],
+    output: Int[np.ndarray, "states symbols"],
+    start: int,
+) -> Int[np.ndarray, "states"]:
+    """The class of every state of a Mealy machine: equal for states that no input tells apart.
+
+    Moore's partition refinement. A missing transition, -1, differs from every other. Classes are
+    numbered as they are reached from the start, breadth first; states that are not reached get -1.
+    """
+    reached = [start]
+    for state in reached:
+        reached += [q for q in dict.fromkeys(next_state[state].tolist()) if q not in (-1, *reached)]
+    label = np.full(len(next_state), -1)
+    rows = np.array(reached)
+    label[rows] = 0
+    while True:
+        after = np.where(next_state[rows] < 0, -1, label[next_state[rows]])
+        signature = np.concatenate([label[rows, np.newaxis], output[rows], after], axis=1)
+        refined = np.unique(signature, axis=0, return_inverse=True)[1].reshape(-1)
+        if refined.max() == label.max():
+            break
+        label[rows] = refined
+    order = {old: new for new, old in enumerate(dict.fromkeys(label[rows].tolist()))}
+    return np.array([order.get(int(old), -1) for old in label])

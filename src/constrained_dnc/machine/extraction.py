@@ -1,0 +1,257 @@
+"""From a trained model to its machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import equinox as eqx
+import numpy as np
+from jaxtyping import Float, Int
+
+from constrained_dnc.machine.agreement import agreement
+from constrained_dnc.machine.automaton import UNKNOWN, Machine
+from constrained_dnc.machine.clustering import (
+    Clusters,
+    cluster,
+    means_of,
+    merging,
+    squared_distances,
+)
+from constrained_dnc.machine.graph import machine_svg
+from constrained_dnc.machine.naming import named
+from constrained_dnc.machine.recording import Recording, record, stacked_inputs
+from constrained_dnc.model.dnc import DNC
+from constrained_dnc.published import TRAINING_LENGTHS
+from constrained_dnc.shapes import Array
+from constrained_dnc.tasks.registry import get_task
+from constrained_dnc.tasks.task import AbstractTask, Answer, Batch
+
+STATES = (2, 4, 8, 16, 32, 64, 128)
+READS = (1, 4, 16, 64)
+"""The numbers of states and read symbols that are tried, by their product."""
+COMMANDS = (*range(1, 17), 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 128, 192, 256)
+SAMPLES = 32
+"""Of every training length, for the table; as many others for the comparison."""
+KEPT = 0.99
+"""The share of the network's entries, and of its whole answers, that a machine must give too."""
+
+
+@dataclass(frozen=True)
+class Extraction:
+    """A machine and how it was obtained."""
+
+    machine: Machine
+    states: int  # before minimisation, with the start
+    transitions: int  # that were seen
+    conflicts: float  # share of steps whose next state was outvoted
+    spread: float  # variance of commands within their class / their variance
+    is_faithful: bool  # gives 99 % of the network's answers at training lengths
+    margins: Mapping[tuple[int, int, int], float]
+    """By transition, the least 1 - a/b over all visits: a is the distance of the network's next
+    state to the centre of the machine's, b to the nearest other centre."""
+    lengths: tuple[int, ...]
+
+    def _repr_svg_(self) -> str:
+        """The picture that a notebook shows."""
+        return machine_svg(self.machine)
+
+
+def extract_machine(
+    model: DNC,
+    task: AbstractTask | str,
+    *,
+    lengths: Iterable[int] | None = None,
+    states: int | None = None,
+    reads: int | None = None,
+    commands: int | None = None,
+    seed: int = 0,
+) -> Extraction:
+    """The smallest machine that can replace the model's controller at training lengths.
+
+    The carried states and the reads of a run are clustered, what follows each (state, input, read)
+    is tabulated, and the machine is minimised. The numbers of states (without the start), read
+    symbols and commands, unless they are set, are the smallest with which 99 % of the network's
+    answers stay the same. If none does that, the largest is used and `is_faithful` is false.
+    """
+    task = get_task(task) if isinstance(task, str) else task
+    shortest, longest = TRAINING_LENGTHS
+    lengths = (
+        tuple(range(shortest, longest + 1)) if lengths is None else tuple(sorted(set(lengths)))
+    )
+    recording = record(model, task, lengths, SAMPLES, seed)
+    scored = [task.sample((seed, 1, length), SAMPLES, length) for length in lengths]
+    wanted = _answers(model, task, scored)
+    clusters = _Clusters(
+        recording,
+        cluster(recording.state, max(STATES) if states is None else states, seed),
+        cluster(recording.reads, max(READS) if reads is None else reads, seed),
+    )
+
+    def keeps(table: _Table, count: int) -> bool:
+        machine, most = table.machine(count), 1 << (count - 1).bit_length()
+        padded = machine.padded(1 + max(STATES), max(READS), max(most, 256))
+        return min(agreement(wanted, _answers(padded.apply(model), task, scored))) >= KEPT
+
+    sizes = sorted(
+        product([states] if states else STATES, [reads] if reads else READS),
+        key=lambda pair: (pair[0] * pair[1], pair[1]),
+    )
+    for size in sizes:
+        table = clusters.tabulate(*size)
+        if is_faithful := keeps(table, table.transitions):
+            break
+    count = commands or table.transitions
+    if is_faithful and commands is None:
+        fewer = [each for each in COMMANDS if each < table.transitions]
+        count = next((each for each in fewer if keeps(table, each)), count)
+    machine, became = table.machine(count).minimised()
+    steps = table.steps(became)
+    return Extraction(
+        machine=named(machine, recording, steps, model),
+        states=len(table.next_state),
+        transitions=table.transitions,
+        conflicts=table.conflicts,
+        spread=table.spread(count),
+        is_faithful=is_faithful if commands is None else keeps(table, commands),
+        margins=table.margins(steps),
+        lengths=lengths,
+    )
+
+
+@dataclass(frozen=True)
+class _Clusters:
+    """A recording with clusters of its states and reads."""
+
+    recording: Recording
+    states: Clusters
+    reads: Clusters
+
+    def tabulate(self, states: int, reads: int) -> _Table:
+        """What follows each (state, input, read); state 0 is the start, whose reads are zero."""
+        steps = self.recording
+        points = means_of(steps.reads, self.reads.labels(reads))
+        read = np.argmin(squared_distances(points, steps.reads), axis=1)
+        first_read = np.argmin(squared_distances(points, np.zeros_like(points[:1])))
+        after = 1 + self.states.labels(states)
+        is_first = steps.after < 0
+        before = np.where(is_first, 0, after[steps.after])
+        read_before = np.where(is_first, first_read, read[steps.after])
+        keys = np.stack([before, steps.symbol, read_before], axis=1)
+        places, transition = np.unique(keys, axis=0, return_inverse=True)
+        transition = transition.reshape(-1)
+        shape = (1 + after.max(), len(steps.inputs), len(points))
+        counts, next_state = np.zeros(shape, np.int64), np.full(shape, UNKNOWN)
+        counts[tuple(places.T)] = np.bincount(transition)
+        pairs, seen = np.unique(np.stack([transition, after], 1), axis=0, return_counts=True)
+        rising = np.argsort(seen, kind="stable")  # the most frequent is written last
+        next_state[tuple(places[pairs[rising, 0]].T)] = pairs[rising, 1]
+        return _Table(
+            recording=steps,
+            labels=after - 1,
+            reads=points,
+            next_state=next_state,
+            counts=counts,
+            places=places,
+            transition=transition,
+            classes=merging(steps.command, transition),
+            conflicts=float(np.mean(next_state[tuple(keys.T)] != after)),
+        )
+
+
+@dataclass(frozen=True)
+class _Table:
+    """The transitions of clustered states and reads; the majority decides where one leads."""
+
+    recording: Recording
+    labels: Int[np.ndarray, "steps"]  # the cluster of the state after each step
+    reads: Float[np.ndarray, "read_symbols read_size"]
+    next_state: Int[np.ndarray, "states symbols read_symbols"]
+    counts: Int[np.ndarray, "states symbols read_symbols"]
+    places: Int[np.ndarray, "transitions 3"]
+    transition: Int[np.ndarray, "steps"]
+    classes: Clusters  # of transitions by their mean command
+    conflicts: float
+
+    @property
+    def transitions(self) -> int:
+        return len(self.places)
+
+    def machine(self, commands: int) -> Machine:
+        """The machine with this number of commands, not minimised."""
+        labels = self.classes.labels(commands)
+        command = np.full(self.next_state.shape, UNKNOWN)
+        command[tuple(self.places[self.transition].T)] = labels
+        next_state = self.next_state.copy()
+        _fill_reads(self.reads, next_state, command)
+        steps = self.recording
+        return Machine(
+            inputs=steps.inputs,
+            input_names=steps.input_names,
+            reads=self.reads,
+            hidden=means_of(steps.hidden, labels),
+            next_state=next_state,
+            command=command,
+            counts=self.counts,
+            start=0,
+        )
+
+    def steps(self, became: Int[np.ndarray, "states"]) -> Int[np.ndarray, "steps 3"]:
+        """State, input symbol and read symbol that every step begins with, in another machine."""
+        before, symbol, read = self.places[self.transition].T
+        return np.stack([became[before], symbol, read], axis=1)
+
+    def margins(self, steps: Int[np.ndarray, "steps 3"]) -> dict[tuple[int, int, int], float]:
+        """The least margin of rounding the next state, by transition of a minimised machine."""
+        recorded = self.recording
+        led = tuple(self.places[self.transition].T)
+        label = self.next_state[led] - 1
+        points = means_of(recorded.state, self.labels)
+        distances = np.sqrt(squared_distances(points, recorded.state))
+        own = distances[np.arange(len(label)), label]
+        distances[np.arange(len(label)), label] = np.inf
+        with np.errstate(invalid="ignore", divide="ignore"):
+            margin = 1 - own / distances.min(axis=1)
+        least: dict[tuple[int, int, int], float] = {}
+        for place, value in zip(map(tuple, steps.tolist()), margin.tolist(), strict=True):
+            least[place] = min(least.get(place, np.inf), value)
+        return least
+
+    def spread(self, commands: int) -> float:
+        """Variance of commands within their class, relative to their variance."""
+        vectors = self.recording.command
+        labels = self.classes.labels(commands)
+        within = ((vectors - means_of(vectors, labels)[labels]) ** 2).sum()
+        return float(within / max(((vectors - vectors.mean(axis=0)) ** 2).sum(), 1e-30))
+
+
+def _fill_reads(
+    reads: Float[np.ndarray, "read_symbols read_size"],
+    next_state: Int[np.ndarray, "states symbols read_symbols"],
+    command: Int[np.ndarray, "states symbols read_symbols"],
+) -> None:
+    """Let a read that was not seen with a state and an input act as the nearest one that was."""
+    distances = squared_distances(reads, reads)
+    for state, symbol in np.argwhere((next_state != UNKNOWN).any(axis=2)):
+        known = np.nonzero(next_state[state, symbol] != UNKNOWN)[0]
+        like = known[np.argmin(distances[:, known], axis=1)]
+        next_state[state, symbol] = next_state[state, symbol, like]
+        command[state, symbol] = command[state, symbol, like]
+
+
+def _answers(model: DNC, task: AbstractTask, batches: Sequence[Batch]) -> list[Answer]:
+    """To all problems of the batches, computed side by side."""
+    outputs, start, answers = np.asarray(_outputs(model, stacked_inputs(batches))), 0, []
+    for batch in batches:
+        end = start + batch.inputs.shape[1]
+        answers += task.decode(outputs[: len(batch.inputs), start:end], batch.length)
+        start = end
+    return answers
+
+
+@eqx.filter_jit
+def _outputs(
+    model: DNC, inputs: Float[np.ndarray, "time batch inputs"]
+) -> Float[Array, "time batch outputs"]:
+    return model.unroll(inputs).outputs

@@ -1,0 +1,105 @@
+"""Names of states and commands, from what happens around them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+from jaxtyping import Int
+
+from constrained_dnc.machine.automaton import Machine
+from constrained_dnc.machine.recording import Recording
+from constrained_dnc.model.dnc import DNC
+from constrained_dnc.model.memory import Interface
+
+SURE = 0.95
+"""The share of visits that a name must hold for."""
+
+
+def named(
+    machine: Machine, recording: Recording, steps: Int[np.ndarray, "steps 3"], model: DNC
+) -> Machine:
+    """The machine with names for its states and commands, and what the network says.
+
+    `steps` are the state, input symbol and read symbol that each step of the recording begins with.
+    """
+    return replace(
+        machine,
+        state_names=_numbered(_state_names(machine, recording, steps[:, 0])),
+        command_names=_numbered(_command_names(machine, model)),
+        answers=_answers(recording, steps),
+    )
+
+
+def _answers(
+    recording: Recording, steps: Int[np.ndarray, "steps 3"]
+) -> dict[tuple[int, int, int], str]:
+    said: dict[tuple[int, int, int], Counter[str]] = {}
+    for (state, symbol, read), name in zip(steps.tolist(), recording.output_names, strict=True):
+        said.setdefault((state, symbol, read), Counter())[name] += 1
+    return {
+        place: name if count >= SURE * names.total() else "varies"
+        for place, names in said.items()
+        for name, count in names.most_common(1)
+    }
+
+
+def _state_names(
+    machine: Machine, recording: Recording, before: Int[np.ndarray, "steps"]
+) -> list[str]:
+    """By the input that led there, or by the phase of the task."""
+    names = []
+    for state in range(len(machine.next_state)):
+        rows = np.nonzero(before == state)[0]  # steps that begin in this state
+        led = recording.after[rows]
+        if state == machine.start and (led < 0).all():
+            names.append("start")
+        elif not len(rows):
+            names.append("end")
+        else:
+            names.append(_phase_name(recording, led[led >= 0]))
+    return names
+
+
+def _phase_name(recording: Recording, led: Int[np.ndarray, "steps"]) -> str:
+    encoding = recording.is_encoding[led]
+    symbol, count = Counter(recording.symbol[led].tolist()).most_common(1)[0]
+    if encoding.mean() >= SURE:
+        if count >= SURE * len(led):
+            return f"just read {recording.input_names[symbol].removesuffix(' or blank')}"
+        return "taking input"
+    return "answering" if encoding.mean() <= 1 - SURE else "both phases"
+
+
+def _command_names(machine: Machine, model: DNC) -> list[str]:
+    """What a command does to the memory, or a plain word for memories without known parts."""
+    names = []
+    for hidden in machine.hidden:
+        parts = model.memory.split(model.interface_weight @ hidden + model.interface_bias)
+        names.append(_memory_name(parts) if isinstance(parts, Interface) else "command")
+    return names
+
+
+def _memory_name(parts: Interface) -> str:
+    modes = np.asarray(parts.read_modes)  # backward, forward, content
+    moves = [("back", "on", "by content")[int(mode)] for mode in modes.argmax(axis=1)]
+    reading = "read " + " and ".join(dict.fromkeys(moves))
+    if float(parts.write_gate) < 0.5:
+        return reading
+    where = "a new slot" if float(parts.allocation_gate) >= 0.5 else "a slot by content"
+    return f"write to {where}, {reading}"
+
+
+def _numbered(names: list[str]) -> tuple[str, ...]:
+    """Names with numbers where several are equal.
+
+    >>> _numbered(["start", "answering", "answering"])
+    ('start', 'answering 1', 'answering 2')
+    """
+    counts, used = Counter(names), Counter[str]()
+    result = []
+    for name in names:
+        used[name] += 1
+        result.append(f"{name} {used[name]}" if counts[name] > 1 else name)
+    return tuple(result)
