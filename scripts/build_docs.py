@@ -35,6 +35,7 @@ SECTIONS = {
         "docs/equations",
         "docs/fidelity",
         "docs/results",
+        "docs/results-tables",
         "docs/memory-size",
         "docs/parity",
         "docs/kernel",

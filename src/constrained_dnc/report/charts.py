@@ -74,8 +74,8 @@ def _traces(findings: Findings, memory: str, task: str) -> list[go.Scatter]:
 def _trace(lines: Mapping[str, pd.Series], name: str, line: dict[str, Any]) -> go.Scatter:
     """One trace of several lines of scores by length; their names appear on hovering."""
     points = []
-    for label, scores in lines.items():
-        points += [*zip(scores.index, (100 * scores).round(2), [label] * len(scores), strict=True)]
+    for label, curve in lines.items():
+        points += [*zip(curve.index, (100 * curve).round(2), [label] * len(curve), strict=True)]
         points.append((None, None, label))
     lengths, scores, labels = zip(*points, strict=True)
     return go.Scatter(

@@ -56,7 +56,7 @@ class Report:
         claims = [claims_table(main, analysed)]
         if not main.memories:
             return {"claims": claims}
-        tables = [lengths.lengths_by_controller(main)] if lengths.has_controllers(main) else []
+        tables = lengths.lengths_by_controller(main)
         for memory in main.memories:
             tables.append(lengths.max_lengths(rules, memory))
             tables.append(scores.average_scores(rules, memory))

@@ -124,28 +124,26 @@ def lengths_by_memory(findings: Findings) -> Table:
     )
 
 
-def has_controllers(findings: Findings) -> bool:
-    """Whether a study compares controllers or constraints of these."""
-    return len(set(CONTROLLERS) & {key[2] for key in findings.curves}) > 1
-
-
-def lengths_by_controller(findings: Findings) -> Table:
-    """Maximum lengths of two controllers times two constraints."""
+def lengths_by_controller(findings: Findings) -> list[Table]:
+    """Maximum lengths of two controllers times two constraints, if more than one was trained."""
     frame = lengths_of({"": findings}, "rule")
-    frame = frame[
-        frame["approach"].isin(CONTROLLERS) & (frame["memory"] == findings.trained_memory)
-    ]
+    frame = frame[frame["approach"].isin(CONTROLLERS)]
+    frame = frame[frame["memory"] == findings.trained_memory]
+    frame = frame[frame.groupby("task")["approach"].transform("nunique") > 1]
+    if frame.empty:
+        return []
     controller, constraint = zip(*frame["approach"].map(CONTROLLERS), strict=True)
-    return make_table(
+    table = make_table(
         "max_length_by_controller",
         "The constraint or the controller",
-        f"Maximum lengths by entries with the slots of training{bracketed(findings)}. A dash: not "
-        "trained.",
+        "Maximum lengths by entries and by whole answers with the slots of training"
+        f"{bracketed(findings)}. A dash: not trained.",
         frame.assign(controller=controller, constraint=constraint),
         ["task", "measure", "controller"],
         "constraint",
         (*findings.tasks, *MEASURES, *(it for pair in CONTROLLERS.values() for it in pair)),
     )
+    return [table]
 
 
 def lengths_by_iterations(findings: Findings, stages: Mapping[int, Findings]) -> Table:
@@ -191,6 +189,8 @@ def _factors(lengths: pd.DataFrame, memory: str, trained: str) -> pd.DataFrame:
     best = wide.reindex(columns=[(memory, name) for name in CONSTRAINED]).max(axis=1)
     baseline = wide.get((trained, BASELINE), 0 * best)
     factor = (best / baseline).where((best > 0) & (baseline > 0)).rename("length").reset_index()
+    shown = lengths.loc[lengths["memory"] == memory, ["task", "measure"]].drop_duplicates()
+    factor = factor.merge(shown)
     text = factor["length"].map(lambda value: rounded(value, 1))
     return factor.assign(memory=memory, approach=FACTOR, text=text)
 

@@ -133,7 +133,7 @@ def terminal_table(findings: Findings) -> Group:
 def _terminal_cell(findings: Findings, key: Key) -> str:
     if key not in findings.curves:
         return ""
-    entries, whole = (findings.lengths.at[(*key, it), "length"] for it in MEASURES)
+    entries, whole = (int(findings.lengths["length"][(*key, it)]) for it in MEASURES)
     extended = findings.in_paper(key[0])
     paper = {} if extended is None else published.max_lengths(extended)
     return f"{entries} / {whole}" + (f" ({paper[key[1:]]})" if key[1:] in paper else "")

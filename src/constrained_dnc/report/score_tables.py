@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
+from typing import Any
 
 import pandas as pd
 
@@ -38,7 +39,7 @@ MEASURES = {"curvature": "curvature", "state_count": "state count"}
 def average_scores(rules: Mapping[str, Findings], memory: str) -> Table:
     """Median, maximum, mean and SD over trials of the average score, and its floor."""
     main = next(iter(rules.values()))
-    parts = {}
+    parts: dict[str, Any] = {}
     for rule, findings in beside_paper(rules).items():
         chosen = findings.averages[findings.averages["memory"] == memory]
         described = chosen.groupby(["task", "approach"])["average"].agg([*STATISTICS])
@@ -116,9 +117,9 @@ def pair_tests(rules: Mapping[str, Findings], memory: str) -> Iterator[Table]:
         frame = pd.concat(parts, names=["source", None]).reset_index("source")
         if not others and extended is not None:
             pairs = ["task", "first", "second"]
-            paper = pd.Series(published.pairwise_p(extended), name="p_adjusted")
-            paper = paper.rename_axis(pairs).reset_index().merge(frame[pairs].drop_duplicates())
-            frame = pd.concat([frame, paper.assign(source="paper")])
+            lines = [(*pair, p, "paper") for pair, p in published.pairwise_p(extended).items()]
+            paper = pd.DataFrame(lines, columns=[*pairs, "p_adjusted", "source"])
+            frame = pd.concat([frame, paper.merge(frame[pairs].drop_duplicates())])
         yield make_table(
             f"pairwise_p_{'others_' if others else ''}{memory}",
             f"Tests{' of other approaches' if others else ''}, {memory_name(main.study, memory)}",

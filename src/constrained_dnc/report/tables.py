@@ -58,7 +58,7 @@ class Table:
         return "\n".join("|".join(("", *(f" {text} " for text in line), "")) for line in lines)
 
     def _style(self, escape: str) -> Styler:
-        style = self.cells.style.format(escape=escape)
+        style = self.cells.style.format(escape=escape).hide(names=True)
         for axis in (0, 1):
             style = style.format_index(str, escape=escape, axis=axis)
         return style if self.css is None else style.apply(lambda _: self.css, axis=None)
@@ -83,14 +83,13 @@ def make_table(
         names = list(dict.fromkeys([*known, *frame[label]]))
         frame = frame.assign(**{label: pd.Categorical(frame[label], names, ordered=True)})
     frame = frame.sort_values([*rows, column], kind="stable")
-    shown = []
-    for part, blank in (("text", DASH), ("css", "")):
-        cells = frame.pivot(index=list(rows), columns=column, values=part).fillna(blank)
-        cells.columns = pd.Index(cells.columns.tolist(), dtype=object)
-        cells.index.names = [None] * len(rows)
-        shown.append(cells)
+    cells, css = (
+        frame.pivot(index=list(rows), columns=column, values=part).fillna(blank)
+        for part, blank in (("text", DASH), ("css", ""))
+    )
+    cells.columns = css.columns = pd.Index(cells.columns.tolist(), dtype=object)
     data = frame.drop(columns=["text", "css"]).dropna(axis="columns", how="all")
-    return Table(name, title, caption, *shown, data)
+    return Table(name, title, caption, cells, css, data)
 
 
 def marked(is_bold: pd.Series) -> pd.Series:
