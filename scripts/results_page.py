@@ -27,7 +27,6 @@ from constrained_dnc import published, zoo
 from constrained_dnc.report import Report
 from constrained_dnc.report.curves import score_against_length, score_by_memory
 from constrained_dnc.report.drawing import png, style
-from constrained_dnc.report.findings import Findings
 from constrained_dnc.report.length_tables import CONTROLLERS, lengths_of
 from constrained_dnc.report.overview import budget_warning, thousands, unlearnt
 from constrained_dnc.report.states import state_picture
@@ -49,7 +48,9 @@ class Page:
         self.more_slots = str(10 * report.study.memory_size)
         self.tables = {table.name: table for table in chain.from_iterable(report.tables.values())}
         claims = self.tables["claims"].cells
-        self.claims = {word: int((claims["agrees"] == word).sum()) for word in set(claims["agrees"])}
+        self.claims = {
+            word: int((claims["agrees"] == word).sum()) for word in set(claims["agrees"])
+        }
         self.iterations = thousands(int(self.study.runs["iterations"].max()))
         self.budget, self.unlearnt = budget_warning(self.study), unlearnt(self.main)
         self.lengths = lengths_of(
@@ -113,7 +114,9 @@ class Page:
     @property
     def trained(self) -> str:
         """Which approaches have how many seeds, by task."""
-        counts = {key: len(curve) for key, curve in self.main.curves.items() if key[0] == self.slots}
+        counts = {
+            key: len(curve) for key, curve in self.main.curves.items() if key[0] == self.slots
+        }
         by_task = {
             task: ", ".join(
                 f"{key[2]} ({counts[key]})" for key in self.main.keys([self.slots], [task])
@@ -131,6 +134,22 @@ class Page:
             for task in published.TASKS
         }
         return _grouped({task: text for task, text in missing.items() if text})
+
+    @property
+    def early_choices(self) -> str:
+        """Trials that solve the training lengths by `score` and not by the paper's rule."""
+        selected = self.study.results.groupby(["run_id", "selection"])["iteration"].first()
+        last, cases = self.study.training_lengths[1], []
+        for key in self.main.keys([self.slots], self.main.tasks):
+            rules = [
+                self.lengths["each"].get((it, *key, "entries"), ()) for it in ("score", "unseen")
+            ]
+            trials = self.main.curves[key].index
+            for (seed, run_id), ours, paper in zip(trials, *rules, strict=False):
+                if paper < last <= ours:
+                    at = thousands(int(selected[run_id, "unseen"]))
+                    cases.append(f"{key[1]}, {key[2]}, seed {seed} (iteration {at})")
+        return "; ".join(cases)
 
     @property
     def controller_verdict(self) -> str:

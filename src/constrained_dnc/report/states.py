@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import product
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -19,7 +20,7 @@ from constrained_dnc.analysis.state_space import DIMENSIONS
 from constrained_dnc.colours import GREEN, PHASE_COLOURS, colours_of
 from constrained_dnc.report.drawing import Drawing, grid
 from constrained_dnc.report.findings import Findings
-from constrained_dnc.report.tables import rounded
+from constrained_dnc.report.tables import DASH, rounded
 
 # From dark to light with time; both ends stand out from either background.
 TIME_COLOURS = LinearSegmentedColormap.from_list(
@@ -86,24 +87,25 @@ def best_and_worst(findings: Findings, task: str, approach: str) -> list[str]:
 
 
 def properties_against_score(findings: Findings) -> Figure:
-    """A row of panels for the curvature and, if it is known, one for the state count."""
-    frame, colours = findings.instances, colours_of(findings.approaches)
+    """By task a panel for the curvature and, if it is known, one for the state count beside it."""
+    colours = colours_of(findings.approaches)
+    frame = findings.instances.dropna(subset=[*PROPERTIES], how="all")
     known = [name for name in PROPERTIES if frame[name].notna().any()]
-    frame = frame.dropna(subset=known, how="all")
     tasks = [task for task in findings.tasks if (frame["task"] == task).any()]
     names = [name for name in findings.approaches if (frame["approach"] == name).any()]
-    figure, panels = grid(len(known) * len(tasks), columns=len(tasks), width=2.3, height=2.3)
-    for row, measure in enumerate(known):
-        taus = {it.task: it.tau for it in findings.correlations(measure)}
-        for panel, task in zip(panels[row * len(tasks) :], tasks, strict=False):
-            for name in names:
-                dots = frame[(frame["task"] == task) & (frame["approach"] == name)]
-                panel.scatter(dots[measure], 100 * dots["average"], s=24, color=colours[name])
-            panel.set_title(f"{task}, tau {rounded(taus.get(task), 2)}", loc="left")
-            panel.set(ylim=(-2, 103), xlim=(0, 1.05 * frame["curvature"].max()))
-            if measure == "state_count":
-                panel.set(xlim=(0.8, 1.3 * frame[measure].max()), xscale="log")
-        panels[row * len(tasks)].set_xlabel(PROPERTIES[measure])
+    taus = {(name, it.task): it.tau for name in known for it in findings.correlations(name)}
+    figure, panels = grid(len(known) * len(tasks), columns=4, width=2.9, height=2.5)
+    for panel, (task, measure) in zip(panels, product(tasks, known), strict=True):
+        for name in names:
+            dots = frame[(frame["task"] == task) & (frame["approach"] == name)]
+            panel.scatter(dots[measure], 100 * dots["average"], s=24, color=colours[name])
+        tau = rounded(taus.get((measure, task)), 2)
+        panel.set_title(task if tau == DASH else f"{task}, tau {tau}", loc="left")
+        panel.set(ylim=(-2, 103), xlabel=PROPERTIES[measure])
+        if measure == "curvature":
+            panel.set_xlim(0, 1.05 * frame[measure].max())
+        else:
+            panel.set_xscale("log", base=2)
     figure.supylabel("average score (%)", fontsize=9)
     handles = [Line2D([], [], ls="", marker="o", color=colours[it], label=it) for it in names]
     columns = max(1, int(figure.get_figwidth() / 1.6))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import ROUND_HALF_UP, Decimal
 from math import isfinite
 from pathlib import Path
@@ -27,13 +27,13 @@ class Table:
     title: str
     caption: str
     cells: pd.DataFrame
-    css: pd.DataFrame | None = None
-    data: pd.DataFrame | None = None
+    css: pd.DataFrame = field(default_factory=pd.DataFrame)
+    data: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     def write(self, directory: Path) -> None:
         """Write the CSV and LaTeX files."""
         make_folder(directory)
-        data = self.cells.reset_index() if self.data is None else self.data
+        data = self.cells.reset_index() if self.data.empty else self.data
         csv = data.to_csv(index=False, lineterminator="\n")
         write_atomically(directory / f"{self.name}.csv", csv.encode())
         write_atomically(directory / f"{self.name}.tex", self.to_latex().encode())
@@ -61,7 +61,7 @@ class Table:
         style = self.cells.style.format(escape=escape).hide(names=True)
         for axis in (0, 1):
             style = style.format_index(str, escape=escape, axis=axis)
-        return style if self.css is None else style.apply(lambda _: self.css, axis=None)
+        return style if self.css.empty else style.apply(lambda _: self.css, axis=None)
 
 
 def make_table(
