@@ -55,15 +55,16 @@ class Report:
         main, analysed, rules = self.main, self.analysed, self.rules
         claims = [claims_table(main, analysed)]
         if not main.memories:
-            return {"claims": claims}
+            return {"claims": claims, "tables": [], "scores": [], "runs": []}
         tables = lengths.lengths_by_controller(main)
         for memory in main.memories:
             tables.append(lengths.max_lengths(rules, memory))
             tables.append(scores.average_scores(rules, memory))
             tables += scores.pair_tests(rules, memory)
-        if analysed.instances["curvature"].notna().any():
-            made = (scores.correlations, scores.properties, scores.explained_variances)
-            tables += [make(analysed) for make in made]
+        known = analysed.instances.notna().any()
+        if known["curvature"] or known["state_count"]:
+            tables += [scores.correlations(analysed), scores.properties(analysed)]
+        tables += [scores.explained_variances(analysed)] if known["curvature"] else []
         tables += [lengths.lengths_by_memory(main)] if len(main.memories) > 1 else []
         tables += [lengths.lengths_by_rule(rules)] if len(rules) > 1 else []
         stages = stages_of(main)
