@@ -157,7 +157,8 @@ def correlations(findings: Findings) -> Table:
         "curvature_correlation",
         "Curvature, state count and score",
         f"Kendall's tau between the curvature of the state's path, or the state count k*, and the "
-        f"average score, over {POOLED}, selected by {findings.selection}; p by normal "
+        f"average score, over {POOLED} (of the state count those up to 4096 only), selected by "
+        f"{findings.selection}; p by normal "
         "approximation, adjusted by Benjamini-Hochberg over the tasks. Bold: at most "
         f"{statistics.SIGNIFICANCE}.",
         frame.assign(text=text, css=marked(is_bold)).drop(columns="digits"),

@@ -13,6 +13,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from matplotlib.ticker import LogLocator, ScalarFormatter
 
 from constrained_dnc.analysis.embeddings import PHASES, embedding, phases_of
 from constrained_dnc.analysis.memory_modes import BINS
@@ -46,7 +47,8 @@ def drawings(findings: Findings) -> Iterator[Drawing]:
             "Curvature and state count against score",
             "One dot per trial with a state; tau is Kendall's, over the paper's approaches. State "
             "count k*: the smallest number of states with which a model keeps 99 % of its score at "
-            f"training lengths. {selected}",
+            "training lengths; models without a count, or with one above 4096, are left out. "
+            f"{selected}",
             partial(properties_against_score, findings),
         )
     for task in findings.tasks:
@@ -106,6 +108,9 @@ def properties_against_score(findings: Findings) -> Figure:
             panel.set_xlim(0, 1.05 * frame[measure].max())
         else:
             panel.set_xscale("log", base=2)
+            panel.set_xlim(0.7, 1.4 * frame[measure].max())
+            panel.xaxis.set_major_locator(LogLocator(4))
+            panel.xaxis.set_major_formatter(ScalarFormatter())
     figure.supylabel("average score (%)", fontsize=9)
     handles = [Line2D([], [], ls="", marker="o", color=colours[it], label=it) for it in names]
     columns = max(1, int(figure.get_figwidth() / 1.6))
