@@ -36,6 +36,7 @@ SECTIONS = {
         "docs/equations",
         "docs/fidelity",
         "docs/results",
+        "docs/results-tables",
         "docs/memory-size",
         "docs/machine",
         "docs/parity",

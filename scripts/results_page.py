@@ -1,83 +1,259 @@
-"""Renew the tables and pictures of the documents from the shipped results, or check the tables.
+"""Make the pages and pictures of the shipped results, or check the pages.
 
     python scripts/results_page.py           # write
     python scripts/results_page.py --check   # exit code 1 if a page says something else
 
-A table of the report stands between the lines `<!-- table: NAME -->` and `<!-- end -->`.
+docs/results.md is filled in from results_page.md.jinja, docs/results-tables.md has every table of
+the report, and other pages have a table between `<!-- table: NAME TASKS -->` and `<!-- end -->`.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
+import pandas as pd
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from matplotlib.figure import Figure
 
+from constrained_dnc import published, zoo
 from constrained_dnc.report import Report
 from constrained_dnc.report.curves import score_against_length, score_by_memory
 from constrained_dnc.report.drawing import png, style
+from constrained_dnc.report.length_tables import CONTROLLERS, lengths_of
+from constrained_dnc.report.overview import budget_warning, thousands, unlearnt
 from constrained_dnc.report.states import state_picture
-from constrained_dnc.report.tables import DASH
+from constrained_dnc.report.tables import DASH, Table, percent
 from constrained_dnc.study import read_study
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "docs" / name for name in ("results.md", "memory-size.md")]
-IMAGES = ROOT / "docs" / "images"
+STUDY = ROOT / "results" / "paper-100k"
+BASELINE, CONSTRAINED = "stateful-baseline", "compr+reg"
+MARKED = re.compile(r"<!-- table: (?P<name>\S+)(?P<tasks>[^\n]*) -->\n.*?<!-- end -->", re.S)
 
 
-def tables(report: Report) -> dict[str, str]:
-    """By name, every table of the report in Markdown; of the claims those that were run."""
-    found = {table.name: table for section in report.tables.values() for table in section}
-    claims = found["claims"]
+class Page:
+    """What the template of the results page asks for."""
+
+    def __init__(self, report: Report) -> None:
+        self.report, self.rules, self.main = report, report.rules, report.main
+        self.study, self.slots = report.study, report.main.trained_memory
+        self.more_slots = str(10 * report.study.memory_size)
+        self.tables = {table.name: table for table in chain.from_iterable(report.tables.values())}
+        claims = self.tables["claims"].cells
+        self.claims = {
+            word: int((claims["agrees"] == word).sum()) for word in set(claims["agrees"])
+        }
+        self.iterations = thousands(int(self.study.runs["iterations"].max()))
+        self.budget, self.unlearnt = budget_warning(self.study), unlearnt(self.main)
+        self.lengths = lengths_of(
+            {**self.rules, **{f"{rule}, digital": it.digital for rule, it in self.rules.items()}},
+            "rule",
+        ).set_index(["rule", "memory", "task", "approach", "measure"])
+
+    def has(self, task: str, approach: str) -> bool:
+        """Whether an approach was trained on a task."""
+        return (self.slots, task, approach) in self.main.curves
+
+    def length(
+        self,
+        task: str,
+        approach: str = CONSTRAINED,
+        measure: str = "entries",
+        rule: str = "score",
+        memory: str | None = None,
+    ) -> str:
+        """A maximum length with those of its seeds, or a dash."""
+        text: Any = self.lengths["text"].get((rule, memory or self.slots, task, approach, measure))
+        return DASH if text is None else str(text)
+
+    def paper(self, task: str, approach: str = CONSTRAINED, extended: bool = False) -> str:
+        """The paper's maximum length."""
+        return str(published.max_lengths(extended).get((task, approach), DASH))
+
+    def further(self, task: str) -> str:
+        """How many seeds of compr+reg go further than every seed of the baseline."""
+        ours, baseline = (
+            self.lengths["each"]["score", self.slots, task, name, "entries"]
+            for name in (CONSTRAINED, BASELINE)
+        )
+        return f"{sum(one > max(baseline) for one in ours)} of {len(ours)} seeds"
+
+    def floor(self, task: str, length: int) -> str:
+        """The floor of a task at a length, in percent."""
+        return percent(self.main.floors[task][length])
+
+    def measured(self, name: str, task: str, approach: str) -> str:
+        """The curvature or state count of an approach."""
+        cells = self.tables["curvature"].cells
+        known = (task, name) in cells.index and approach in cells
+        return str(cells.loc[(task, name), approach]) if known else DASH
+
+    @property
+    def summary(self) -> str:
+        """The table of the page: a row per task and approach that was trained."""
+        rows = []
+        for _, task, name in self.main.keys([self.slots], self.main.tasks):
+            seeds = len(self.main.curves[self.slots, task, name])
+            whole, unseen = self.length(task, name, "whole"), self.length(task, name, rule="unseen")
+            digital = self.length(task, name, rule="score, digital")
+            rows.append((task, name, str(seeds), self.length(task, name), whole, digital, unseen))
+        columns = ["task", "approach", "seeds", "entries", "whole answers", "digital", "`unseen`"]
+        frame = pd.DataFrame(rows, columns=columns)
+        frame["paper"] = [self.paper(*row[:2]) for row in rows]
+        frame = frame.loc[:, (frame != DASH).any()].set_index(["task", "approach"])
+        return Table("", "", "", frame).to_markdown()
+
+    @property
+    def trained(self) -> str:
+        """Which approaches have how many seeds, by task."""
+        counts = {
+            key: len(curve) for key, curve in self.main.curves.items() if key[0] == self.slots
+        }
+        by_task = {
+            task: ", ".join(
+                f"{key[2]} ({counts[key]})" for key in self.main.keys([self.slots], [task])
+            )
+            for task in self.main.tasks_with(self.slots)
+        }
+        return _grouped(by_task)
+
+    @property
+    def untrained(self) -> str:
+        """Which of the paper's approaches, and of the four combinations, were not trained."""
+        names = dict.fromkeys((*published.APPROACHES, *CONTROLLERS))
+        missing = {
+            task: ", ".join(name for name in names if not self.has(task, name))
+            for task in published.TASKS
+        }
+        return _grouped({task: text for task, text in missing.items() if text})
+
+    @property
+    def early_choices(self) -> str:
+        """Trials that solve the training lengths by `score` and not by the paper's rule."""
+        selected = self.study.results.groupby(["run_id", "selection"])["iteration"].first()
+        last, cases = self.study.training_lengths[1], []
+        for key in self.main.keys([self.slots], self.main.tasks):
+            rules = [
+                self.lengths["each"].get((it, *key, "entries"), ()) for it in ("score", "unseen")
+            ]
+            trials = self.main.curves[key].index
+            for (seed, run_id), ours, paper in zip(trials, *rules, strict=False):
+                if paper < last <= ours:
+                    at = thousands(int(selected[run_id, "unseen"]))
+                    cases.append(f"{key[1]}, {key[2]}, seed {seed} (iteration {at})")
+        return "; ".join(cases)
+
+    @property
+    def controller_verdict(self) -> str:
+        """What the claim about controller and constraint comes to."""
+        claims = self.tables["claims"].cells
+        (row,) = (claims.loc[text] for text in claims.index if "neither does alone" in text)
+        return str(row["agrees"])
+
+
+def _grouped(texts: dict[str, str]) -> str:
+    """Tasks with the same text together: "sort, copy: a; add: b"."""
+    tasks: dict[str, list[str]] = {}
+    for task, text in texts.items():
+        tasks.setdefault(text, []).append(task)
+    return "; ".join(f"{', '.join(names)}: {text}" for text, names in tasks.items())
+
+
+def all_tables(page: Page) -> Iterator[str]:
+    """The page of tables; of the claims those that were run."""
+    yield "# Every table of the shipped results\n\nMade by `scripts/results_page.py` from "
+    yield f"`results/{page.study.path.name}`; [results.md](results.md) is the summary.\n"
+    claims = page.tables["claims"]
     was_run = claims.cells["ours"] != DASH
-    found["claims"] = replace(claims, cells=claims.cells[was_run], css=claims.css[was_run])
-    return {name: table.to_markdown() for name, table in found.items()}
+    shown = page.tables | {"claims": replace(claims, cells=claims.cells[was_run])}
+    for table in shown.values():
+        yield f"\n## {table.title}\n\n{table.caption}\n\n{table.to_markdown()}\n"
 
 
-def renewed(page: str, tables: dict[str, str]) -> str:
-    """The page with every marked table as the report has it."""
+def renewed(text: str, tables: dict[str, Table]) -> str:
+    """A page with every marked table as the report has it, limited to some tasks."""
 
     def table(match: re.Match[str]) -> str:
-        return f"<!-- table: {match['name']} -->\n{tables[match['name']]}\n<!-- end -->"
+        shown, tasks = tables[match["name"]], match["tasks"].split()
+        if tasks:
+            cells = shown.cells[shown.cells.index.get_level_values(0).isin(tasks)]
+            shown = replace(shown, cells=cells.loc[:, (cells != DASH).any()])
+        return f"{match[0].splitlines()[0]}\n{shown.to_markdown()}\n<!-- end -->"
 
-    return re.sub(r"<!-- table: (?P<name>\S+) -->\n.*?<!-- end -->", table, page, flags=re.S)
+    return MARKED.sub(table, text)
+
+
+def pages(report: Report, docs: Path) -> dict[Path, str]:
+    """The content of every page that shows results."""
+    page = Page(report)
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    memory = docs / "memory-size.md"
+    return {
+        docs / "results.md": environment.get_template("results_page.md.jinja").render(page=page),
+        docs / "results-tables.md": "".join(all_tables(page)),
+        memory: renewed(memory.read_text(encoding="utf-8"), page.tables),
+    }
 
 
 def pictures(report: Report) -> Iterator[tuple[str, Figure]]:
     """The figures that the documents show, by file name."""
     main = report.main
-    yield "states-copy", state_picture(report.analysed, "copy", ("stateful-baseline", "compr+reg"))
+    yield "states-copy", state_picture(report.analysed, "copy", (BASELINE, CONSTRAINED))
     yield "paper-100k", score_against_length(main, main.trained_memory, ("sort", "copy"))
-    yield "paper-100k-tasks", score_against_length(main, main.trained_memory)
     for task in ("sort", "copy", "add"):
         yield f"memory-{task}", score_by_memory(main, task)
 
 
-def main() -> None:
+def provenance(path: Path) -> str:
+    """The facts about how the runs were made, with those of the pretrained models renewed."""
+    facts: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    facts["pretrained"] = {
+        name.removeprefix("zoo:"): {
+            "seed": model.about["trial"],
+            "commit": model.about["commit"],
+            "training_minutes": round(
+                json.loads((model.folder / "status.json").read_text())["seconds"] / 60
+            ),
+        }
+        for name, model in sorted(zoo.pretrained().items())
+    }
+    return json.dumps(facts, indent=1) + "\n"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--study", type=Path, default=ROOT / "results" / "paper-100k")
-    parser.add_argument("--pages", type=Path, nargs="+", default=PAGES)
-    parser.add_argument("--images", type=Path, default=IMAGES)
+    parser.add_argument("--study", type=Path, default=STUDY)
+    parser.add_argument("--docs", type=Path, default=ROOT / "docs")
     parser.add_argument("--check", action="store_true")
-    args = parser.parse_args()
+    args = parser.parse_args(arguments)
     report = Report(read_study(args.study))
-    right = tables(report)
-    for path in args.pages:
-        page = path.read_text(encoding="utf-8")
+    for path, text in pages(report, args.docs).items():
         if not args.check:
-            path.write_text(renewed(page, right), encoding="utf-8")
-        elif page != renewed(page, right):
-            sys.exit(f"{path}: its tables are not those of {args.study}; run this script")
+            path.write_text(text, encoding="utf-8")
+        elif path.read_text(encoding="utf-8") != text:
+            sys.exit(f"{path} does not say what {args.study} says; run this script")
     if not args.check:
+        facts = args.study.with_suffix(".json")
+        facts.write_text(provenance(facts), encoding="utf-8")
         with style():
             for name, figure in pictures(report):
-                (args.images / f"{name}.png").write_bytes(png(figure))
+                (args.docs / "images" / f"{name}.png").write_bytes(png(figure))
 
 
 if __name__ == "__main__":

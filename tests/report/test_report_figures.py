@@ -106,7 +106,7 @@ def test_the_three_best_and_of_the_others_the_three_worst(
     tmp_path: Path, trials: int, shown: list[int]
 ) -> None:
     findings = findings_of(tmp_path, "sort", {"50": {"reg": [90 - 10 * n for n in range(trials)]}})
-    run_ids = [run_id for run_id in states._columns(findings, "sort", "reg") if run_id]
+    run_ids = states.best_and_worst(findings, "sort", "reg")
     assert run_ids == [f"sort-reg-{seed}" for seed in shown]
 
 
@@ -141,6 +141,9 @@ def test_files_of_every_figure(small_report: Report, page: Path) -> None:
 
 
 def test_supplement_c_shows_the_vanilla_lstm(small_report: Report) -> None:
+    (supplement,) = (
+        it for it in small_report.drawings if it.name == "peephole_vs_vanilla_lstm_score"
+    )
     with drawing.style():
-        (panel,) = curves.peephole_against_vanilla(small_report.main).axes
+        (panel,) = supplement.draw().axes
     assert {*published.VANILLA} & {text.get_text() for text in panel.texts} == {"lstm-compr+reg"}

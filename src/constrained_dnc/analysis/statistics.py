@@ -12,15 +12,13 @@ from jaxtyping import Float, Int, Num
 from scipy import stats
 
 from constrained_dnc import published
-from constrained_dnc.published import MASTERED, Description
+from constrained_dnc.published import MASTERED
 
 SIGNIFICANCE = 0.05
 CONFIDENCE, RESAMPLES = 0.95, 2000  # of bootstrap intervals
 MOST_DIVISIONS = comb(16, 8)
 """With ties, a test enumerates up to this many ways to divide the trials among two approaches."""
 PAPER_INSTANCES = len(published.STATEFUL) * published.TRIALS  # per task
-CONSTRAINED = ("compr", "reg", "compr+reg")
-BASELINE = "stateful-baseline"
 
 
 def max_length(
@@ -65,43 +63,6 @@ def _interval(resampled: Num[np.ndarray, "resamples"]) -> tuple[float, float]:
     tail = (1 - CONFIDENCE) / 2
     low, high = np.quantile(resampled, [tail, 1 - tail], method="inverted_cdf")
     return float(low), float(high)
-
-
-def factor(max_lengths: Mapping[str, int], baseline: int | None) -> float | None:
-    """Longest of the constrained approaches over the stateful baseline's without extension.
-
-    None where nothing can be divided: no such run, or one of the two lengths is 0.
-
-    >>> factor({"compr": 45, "reg": 46, "compr+reg": 46}, 23)
-    2.0
-    """
-    best = max((max_lengths[name] for name in CONSTRAINED if name in max_lengths), default=0)
-    return best / baseline if best and baseline else None
-
-
-def average_scores(
-    scores: Float[np.ndarray, "trials lengths"], lengths: Int[np.ndarray, "lengths"], up_to: int
-) -> Float[np.ndarray, "trials"]:
-    """Each trial's mean score over the lengths that are averaged, up to `up_to`."""
-    chosen = scores[:, (lengths >= published.AVERAGE_FROM) & (lengths <= up_to)]
-    return np.array([_mean(trial) for trial in chosen])
-
-
-def training_score(
-    scores: Float[np.ndarray, "trials lengths"],
-    lengths: Int[np.ndarray, "lengths"],
-    training_lengths: tuple[int, int],
-) -> float:
-    """Median over trials of the mean score at the training lengths, from first to last."""
-    first, last = training_lengths
-    chosen = scores[:, (lengths >= first) & (lengths <= last)]
-    return float(np.median([_mean(trial) for trial in chosen]))
-
-
-def describe(values: Float[np.ndarray, "trials"]) -> Description:
-    """Median, maximum, mean and sample SD (divisor n - 1; NaN for a single trial)."""
-    sd = float(np.std(values, ddof=1)) if len(values) > 1 else float("nan")
-    return Description(float(np.median(values)), float(np.max(values)), float(np.mean(values)), sd)
 
 
 @dataclass(frozen=True)
@@ -154,15 +115,6 @@ def _mann_whitney(first: Float[np.ndarray, "_"], second: Float[np.ndarray, "_"])
     return float(min(1.0, 2 * min(np.mean(sums <= sums[0]), np.mean(sums >= sums[0]))))
 
 
-def all_pairs(approaches: Sequence[str]) -> list[tuple[str, str]]:
-    """Every two approaches, in the paper's order: ten pairs for its five.
-
-    >>> all_pairs(["a", "b", "c"])
-    [('a', 'b'), ('a', 'c'), ('b', 'c')]
-    """
-    return list(combinations(approaches, 2))
-
-
 def adjust(p: Float[np.ndarray, "tests"]) -> Float[np.ndarray, "tests"]:
     """Benjamini-Hochberg adjusted p-values; a NaN was no test and stays NaN."""
     adjusted = np.full(p.shape, np.nan)
@@ -193,27 +145,19 @@ def smallest_tau_p(instances: int) -> float:
 
 def few_trials_warning(tests: Iterable[PairTest]) -> str:
     """A sentence for studies with fewer trials than the paper's; empty for the others."""
-    counts = [test.trials for test in tests]
-    if not counts or min(min(pair) for pair in counts) >= published.TRIALS:
+    pairs = [test.trials for test in tests]
+    if min((min(pair) for pair in pairs), default=published.TRIALS) >= published.TRIALS:
         return ""
-    most, fewest = (best(counts, key=lambda pair: smallest_p(*pair)) for best in (min, max))
-    least = smallest_p(*most)
-    sizes = f"{most[0]} against {most[1]} trials"
-    if least > SIGNIFICANCE:
-        meaning = "no difference can be significant, whatever the scores are"
-    elif smallest_p(*fewest) > SIGNIFICANCE:
-        meaning = f"pairs with as few as {min(fewest)} trials on a side can never be significant"
-    else:
-        meaning = "only a very large difference can be significant after the adjustment"
+    first, second = min(pairs, key=lambda pair: smallest_p(*pair))
     return (
-        f"Too few trials for these tests to say much: with {sizes} the smallest p an exact "
-        f"two-sided test can give is {least:.2g}, so {meaning}. The paper had {published.TRIALS}."
+        f"The paper had {published.TRIALS} trials; {first} against {second} give a p of at least "
+        f"{smallest_p(first, second):.2g} before the adjustment."
     )
 
 
 @dataclass(frozen=True)
 class Correlation:
-    """Kendall's tau between the curvature and the average score of a task's instances."""
+    """Kendall's tau between a property and the average score of a task's instances."""
 
     task: str
     instances: int
@@ -226,7 +170,7 @@ def correlations(
     samples: Mapping[str, tuple[Float[np.ndarray, "instances"], Float[np.ndarray, "instances"]]],
 ) -> list[Correlation]:
     """Kendall's tau per task (p by normal approximation), adjusted over the tasks."""
-    results = [_kendall(curvature, score) for curvature, score in samples.values()]
+    results = [_kendall(values, score) for values, score in samples.values()]
     adjusted = adjust(np.array([p for _, p in results]))
     return [
         Correlation(task, len(samples[task][0]), tau, p, float(p_adjusted))
@@ -235,15 +179,9 @@ def correlations(
 
 
 def _kendall(
-    curvature: Float[np.ndarray, "instances"], score: Float[np.ndarray, "instances"]
+    values: Float[np.ndarray, "instances"], score: Float[np.ndarray, "instances"]
 ) -> tuple[float, float]:
-    if len(curvature) < 3:  # two points always lie on a line
+    if len(values) < 3:  # two points always lie on a line
         return float("nan"), float("nan")
-    result = stats.kendalltau(curvature, score, method="asymptotic")
+    result = stats.kendalltau(values, score, method="asymptotic")
     return float(result.statistic), float(result.pvalue)
-
-
-def _mean(trial: Float[np.ndarray, "lengths"]) -> float:
-    """Mean over the lengths a trial was evaluated at, NaN if none."""
-    present = trial[~np.isnan(trial)]
-    return float(present.mean()) if len(present) else float("nan")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Mapping
 from typing import Any
 
+import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
@@ -21,9 +23,8 @@ def chart(findings: Findings, memory: str) -> str:
     """Score against length with one memory, as HTML: a panel per task, a line per trial."""
     tasks = findings.tasks_with(memory)
     rows = -(-len(tasks) // COLUMNS)
-    titles = [html.escape(task) for task in tasks]
     gaps = {"vertical_spacing": 0.22 / rows, "horizontal_spacing": 0.06}
-    figure = make_subplots(rows, COLUMNS, subplot_titles=titles, **gaps)
+    figure = make_subplots(rows, COLUMNS, subplot_titles=[*map(html.escape, tasks)], **gaps)
     named: set[str] = set()
     for place, task in enumerate(tasks):
         where = {"row": place // COLUMNS + 1, "col": place % COLUMNS + 1}
@@ -32,11 +33,10 @@ def chart(findings: Findings, memory: str) -> str:
             named.add(trace.name)
         first, last = findings.study.training_lengths
         figure.add_vrect(first, last, fillcolor=GREY, opacity=0.15, line_width=0, **where)
-        figure.add_hline(100 * published.THRESHOLD, line={"color": GREY, "width": 0.7}, **where)
+        thin = {"color": GREY, "width": 0.7}
+        figure.add_hline(100 * published.THRESHOLD, line=thin, **where)
         for slots in {findings.trained_memory, memory} - {"growing"}:
-            figure.add_vline(
-                int(slots), line={"color": GREY, "width": 0.7, "dash": "dash"}, **where
-            )
+            figure.add_vline(int(slots), line={**thin, "dash": "dash"}, **where)
     axis = {"color": GREY, "zeroline": False, "fixedrange": True}
     figure.update_xaxes(**axis, showgrid=False)
     figure.update_yaxes(**axis, range=[-2, 103], gridcolor="rgba(138,148,157,0.2)")
@@ -53,35 +53,34 @@ def chart(findings: Findings, memory: str) -> str:
         hovermode="closest",
     )
     config = {"responsive": True, "displayModeBar": False}
-    identity = {"include_plotlyjs": False, "div_id": f"chart-{memory}"}
-    return str(figure.to_html(full_html=False, config=config, **identity))
+    options = {"full_html": False, "include_plotlyjs": False, "div_id": f"chart-{memory}"}
+    return str(figure.to_html(config=config, **options))
 
 
 def _traces(findings: Findings, memory: str, task: str) -> list[go.Scatter]:
     """The trials of every approach, all in one trace with gaps between them, and the floor."""
     colours, traces = colours_of(findings.approaches), []
     dash = PLOTLY_DASHES[dashes(findings, memory)]
-    for key in findings.keys([memory], [task]):
-        line = {"color": colours[key[2]], "width": 1.2, "dash": dash}
-        traces.append(_trace(findings.trial_lines(key), html.escape(key[2]), line))
+    for it, ending, look in ((findings, "", dash), (findings.digital, ", digital", "dashdot")):
+        for key in it.keys([memory], [task]):
+            line = {"color": colours[key[2]], "width": 1.2, "dash": look}
+            traces.append(_trace(it.trial_lines(key), html.escape(key[2]) + ending, line))
     floor = findings.floor_line(task, [memory])
     if len(floor):
-        line = {"color": GREY, "width": 1.2, "dash": "dot"}
-        traces.append(_trace({"floor": floor}, "floor", line))
+        traces.append(_trace({"": floor}, "floor", {"color": GREY, "width": 1.2, "dash": "dot"}))
     return traces
 
 
-def _trace(lines: dict[str, Any], name: str, line: dict[str, Any]) -> go.Scatter:
+def _trace(lines: Mapping[str, pd.Series], name: str, line: dict[str, Any]) -> go.Scatter:
     """One trace of several lines of scores by length; their names appear on hovering."""
-    points = [
-        (length, score, label)
-        for label, scores in lines.items()
-        for length, score in [*zip(scores.index, scores.round(4), strict=True), (None, None)]
-    ]
+    points = []
+    for label, curve in lines.items():
+        points += [*zip(curve.index, (100 * curve).round(2), [label] * len(curve), strict=True)]
+        points.append((None, None, label))
     lengths, scores, labels = zip(*points, strict=True)
     return go.Scatter(
         x=lengths,
-        y=[None if score is None else 100 * score for score in scores],
+        y=scores,
         text=labels,
         name=name,
         legendgroup=name,

@@ -7,8 +7,8 @@ the paper's do not either. A difference within the spread of the trials, that is
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import isnan
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -18,7 +18,7 @@ from constrained_dnc.analysis import statistics
 from constrained_dnc.analysis.statistics import SIGNIFICANCE
 from constrained_dnc.published import LONGEST_IN_TRAINING, MASTERED, Claim, Side
 from constrained_dnc.report.findings import Findings, Key
-from constrained_dnc.report.tables import DASH, Number, Table, make_table, rounded
+from constrained_dnc.report.tables import DASH, Number, Table, rounded
 
 AGREES, DISAGREES, NOT_TESTED = "agrees", "does not", "not tested"
 ALIKE = 0.2
@@ -31,8 +31,7 @@ CAPTION = (
 Pair = tuple[Side, Side | None]
 
 
-@dataclass(frozen=True)
-class Value:
+class Value(NamedTuple):
     """A length, or a score in percent: the median of some trials and its interval."""
 
     median: Number
@@ -40,16 +39,12 @@ class Value:
     high: Number
     trials: int
 
-    def __str__(self) -> str:
-        return rounded(self.median, 0)
-
     @property
     def spread(self) -> str:
         return f"[{self.low:.0f}, {self.high:.0f}]" if self.trials > 1 else "one trial"
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(NamedTuple):
     """Ours, its spread or p, and whether it agrees."""
 
     ours: str = DASH
@@ -59,22 +54,14 @@ class Verdict:
 
 def claims_table(findings: Findings, analysed: Findings) -> Table:
     """One row per claim, those that agree first; `analysed` has the findings with curvatures."""
-    judged = [(claim, judge(claim, findings, analysed)) for claim in published.claims()]
-    words = (AGREES, DISAGREES, NOT_TESTED)
-    judged.sort(key=lambda it: (words.index(it[1].agrees), it[1].ours == DASH))
-    lines = [
-        (claim.text, column, text, text)
-        for claim, verdict in judged
-        for column, text in (
-            ("paper", paper_values(claim)),
-            ("ours", verdict.ours),
-            ("p or spread", verdict.spread),
-            ("agrees", verdict.agrees),
-        )
+    rows = [
+        (it.text, paper_values(it), *judge(it, findings, analysed)) for it in published.claims()
     ]
-    frame = pd.DataFrame(lines, columns=["claim", "column", "value", "text"])
-    caption = CAPTION.format(findings.selection)
-    return make_table("claims", "The paper's claims", caption, frame, ["claim"], "column")
+    words = (AGREES, DISAGREES, NOT_TESTED)
+    rows.sort(key=lambda row: (words.index(row[-1]), row[2] == DASH))
+    columns = ["claim", "paper", "ours", "p or spread", "agrees"]
+    cells = pd.DataFrame(rows, columns=columns).set_index("claim")
+    return Table("claims", "The paper's claims", CAPTION.format(findings.selection), cells)
 
 
 def has_tested_claims(table: Table) -> bool:
@@ -88,12 +75,10 @@ def judge(claim: Claim, findings: Findings, analysed: Findings) -> Verdict:
         return _judge_correlation(claim, analysed)
     judge_pair = _judge_test if claim.measure == "significance" else _judge_values
     verdicts = [judge_pair(claim, pair, findings) for pair in claim.pairs]
-    measured = [verdict for verdict in verdicts if verdict.ours != DASH]
-    if not measured:
-        return Verdict()
     answers = [verdict.agrees for verdict in verdicts]
     agrees = next(word for word in (DISAGREES, NOT_TESTED, AGREES) if word in answers)
-    ours, spreads = zip(*((it.ours, it.spread) for it in measured), strict=True)
+    measured = [verdict[:2] for verdict in verdicts if verdict.ours != DASH]
+    ours, spreads = zip(*measured, strict=True) if measured else ([DASH], [DASH])
     return Verdict("; ".join(ours), "; ".join(spreads), agrees)
 
 
@@ -105,13 +90,13 @@ def agreement(relation: str, first: Value, second: Value) -> str:
     >>> agreement("above", Value(31, 15, 33, 3), Value(22, 20, 23, 3))
     'does not'
     """
-    if relation == "fails":
-        return AGREES if first.median == 0 else DISAGREES
-    if relation == "alike":
-        largest = max(first.median, second.median)
-        return AGREES if abs(first.median - second.median) <= ALIKE * largest else DISAGREES
-    higher, lower = (first, second) if relation == "above" else (second, first)
-    return AGREES if higher.low > lower.high else DISAGREES
+    agrees = {
+        "fails": first.median == 0,
+        "alike": abs(first.median - second.median) <= ALIKE * max(first.median, second.median),
+        "above": first.low > second.high,
+        "below": first.high < second.low,
+    }[relation]
+    return AGREES if agrees else DISAGREES
 
 
 def significance(relation: str, difference: Number, p: float, least: float, complete: bool) -> str:
@@ -126,12 +111,10 @@ def significance(relation: str, difference: Number, p: float, least: float, comp
     """
     if isnan(p) or least > SIGNIFICANCE:
         return NOT_TESTED
-    if relation in ("alike", "not above"):
-        if p > SIGNIFICANCE:
-            return AGREES if complete else NOT_TESTED
-        return AGREES if relation == "not above" and difference < 0 else DISAGREES
-    is_same = (difference > 0) == (relation == "above")
-    return AGREES if p <= SIGNIFICANCE and is_same else DISAGREES
+    if p > SIGNIFICANCE and relation in ("alike", "not above"):
+        return AGREES if complete else NOT_TESTED
+    sign = {"above": 1, "below": -1, "not above": -1, "alike": 0}[relation]
+    return AGREES if p <= SIGNIFICANCE and sign * difference > 0 else DISAGREES
 
 
 def _judge_values(claim: Claim, pair: Pair, findings: Findings) -> Verdict:
@@ -139,15 +122,14 @@ def _judge_values(claim: Claim, pair: Pair, findings: Findings) -> Verdict:
     if not sides:
         return Verdict()
     first, second = sides[0], sides[-1]
-    ours = " against ".join(map(str, sides))
+    ours = " against ".join(rounded(it.median, 0) for it in sides)
     spread = " against ".join(it.spread for it in sides if it.trials)
     if 1 in (first.trials, second.trials) or not _has_learnt(claim, pair, findings):
         return Verdict(ours, spread)
-    agrees = agreement(claim.relation, first, second)
     overlap = max(first.low, second.low) <= min(first.high, second.high)
     if overlap and claim.relation in ("above", "below"):
         spread += ": no difference"
-    return Verdict(ours, spread, agrees)
+    return Verdict(ours, spread, agreement(claim.relation, first, second))
 
 
 def _judge_test(claim: Claim, pair: Pair, findings: Findings) -> Verdict:
@@ -159,18 +141,15 @@ def _judge_test(claim: Claim, pair: Pair, findings: Findings) -> Verdict:
     test = next(it for it in tests if {it.first, it.second} == names)
     agrees = NOT_TESTED
     if _has_learnt(claim, pair, findings):
-        agrees = significance(
-            claim.relation,
-            sides[0].median - sides[1].median,
-            test.p_adjusted,
-            statistics.smallest_p(*test.trials),
-            complete=min(test.trials) >= published.TRIALS,
-        )
-    return Verdict(f"{sides[0]} against {sides[1]}", p_text(test.p_adjusted), agrees)
+        difference, least = sides[0].median - sides[1].median, statistics.smallest_p(*test.trials)
+        complete = min(test.trials) >= published.TRIALS
+        agrees = significance(claim.relation, difference, test.p_adjusted, least, complete)
+    ours = " against ".join(rounded(it.median, 0) for it in sides)
+    return Verdict(ours, p_text(test.p_adjusted), agrees)
 
 
 def _judge_correlation(claim: Claim, findings: Findings) -> Verdict:
-    ours = next((it for it in findings.correlations if it.task == claim.task), None)
+    ours = next((it for it in findings.correlations() if it.task == claim.task), None)
     if ours is None or isnan(ours.tau):
         return Verdict()
     least = statistics.smallest_tau_p(ours.instances)
@@ -180,14 +159,15 @@ def _judge_correlation(claim: Claim, findings: Findings) -> Verdict:
 
 
 def _values(measure: str, task: str, pair: Pair, findings: Findings) -> list[Value]:
-    """Both sides of a comparison, or none if one was not run; a constant has 0 trials."""
-    keys = [_key(task, side, findings) for side in pair if side not in (None, LONGEST_IN_TRAINING)]
+    """Ours for the sides of a pair; none if one of them was not run."""
+    sides = [side for side in pair if side not in (None, LONGEST_IN_TRAINING)]
+    keys = [_key(task, side, findings) for side in sides]
     if any(key not in findings.curves for key in keys):
         return []
     if measure == "average score":
-        values = [_average(key, findings) for key in keys]
-        return [] if any(isnan(it.median) for it in values) else values
-    curves = [findings.solvable_curve(key) for key in keys]
+        averages = [100 * findings.averages_of(key) for key in keys]
+        return [_average(it) for it in averages] if all(map(len, averages)) else []
+    curves = [findings.solvable(key) for key in keys]
     if len({memory for memory, _, _ in keys}) > 1:
         curves = _comparable(*curves)
     last = findings.study.training_lengths[1]
@@ -217,8 +197,7 @@ def _length(curve: pd.DataFrame) -> Value:
     return Value(length, low, high, len(scores))
 
 
-def _average(key: Key, findings: Findings) -> Value:
-    averages = 100 * findings.averages_of(key)
+def _average(averages: np.ndarray) -> Value:
     interval = statistics.median_interval(averages)
     return Value(float(np.median(averages)), *interval, len(averages))
 
@@ -229,8 +208,9 @@ def _has_learnt(claim: Claim, pair: Pair, findings: Findings) -> bool:
     A claim about failing at training lengths needs some other approach that solves them.
     """
     approaches = {side.approach for side in pair if side is not None}
-    scores = findings.training_scores(claim.task)
-    solved = {name for name, score in scores.items() if score >= MASTERED}
+    scores = findings.training_scores
+    keys = findings.keys([findings.trained_memory], [claim.task])
+    solved = {key[2] for key in keys if scores.get(key, 0.0) >= MASTERED}
     if LONGEST_IN_TRAINING in pair:
         return bool(solved)
     lengths = published.max_lengths(extended=False)
@@ -249,7 +229,7 @@ def paper_values(claim: Claim) -> str:
 
 def _paper_pair(claim: Claim, pair: Pair) -> str:
     sides = [side for side in pair if side is not None]
-    values = [paper_value(claim, side) for side in sides]
+    values = [_paper_value(claim, side) for side in sides]
     if None in values:
         return "a figure only"
     text = " against ".join(rounded(value, 0) for value in values)
@@ -261,13 +241,13 @@ def _paper_pair(claim: Claim, pair: Pair) -> str:
     return f"{text}, {p_text(test)}"
 
 
-def paper_value(claim: Claim, side: Side) -> Number | None:
+def _paper_value(claim: Claim, side: Side) -> Number | None:
     """The printed length, or median in percent, of a side; None if the paper only plots it."""
     key = (claim.task, side.approach)
     if side == LONGEST_IN_TRAINING:
         return published.TRAINING_LENGTHS[1]
     if claim.measure == "maximum length":
-        return published.max_lengths(side.extended)[key]
+        return published.max_lengths(side.extended).get(key)
     score = published.average_scores(side.extended).get(key)
     return None if score is None else 100 * score.median
 

@@ -17,28 +17,17 @@ from constrained_dnc import published
 from constrained_dnc.analysis.embeddings import embed_all
 from constrained_dnc.choices import PAPER_RULE
 from constrained_dnc.files import write_atomically
-from constrained_dnc.report import charts, curves, overview, score_tables, states
+from constrained_dnc.report import charts, curves, overview, states
 from constrained_dnc.report import length_tables as lengths
+from constrained_dnc.report import score_tables as scores
 from constrained_dnc.report.claims import claims_table, has_tested_claims
 from constrained_dnc.report.drawing import Drawing, darken, png, save, style
 from constrained_dnc.report.findings import Findings, beside_paper, by_rule, memory_name, stages_of
 from constrained_dnc.report.tables import Table
 from constrained_dnc.study import Study, layout, read_study
 
-SECTIONS = ("claims", "rules", "tables", "memory", "scores", "growth", "runs")
 ReportProgress = Callable[[str, int, int], None]
 """Called with the name of a stage, the items done and their total."""
-
-
-@dataclass(frozen=True)
-class Image:
-    """A figure on the page, as data URIs for light and dark mode."""
-
-    name: str
-    title: str
-    caption: str
-    light: str
-    dark: str
 
 
 @dataclass(frozen=True)
@@ -65,44 +54,42 @@ class Report:
 
     @cached_property
     def tables(self) -> dict[str, list[Table]]:
-        main, rules = self.main, self.rules
+        main, analysed, rules = self.main, self.analysed, self.rules
+        claims = [claims_table(main, analysed)]
         if not main.memories:
-            empty: dict[str, list[Table]] = {section: [] for section in SECTIONS}
-            return empty | {"claims": [claims_table(main, self.analysed)]}
-        stages = stages_of(main)
-        compared: list[Table] = []
+            return {"claims": claims, "tables": [], "scores": [], "runs": []}
+        tables = lengths.lengths_by_controller(main)
         for memory in main.memories:
-            compared += [
-                lengths.max_lengths(rules, memory),
-                score_tables.average_scores(rules, memory),
-            ]
-            compared += score_tables.pair_tests(rules, memory)
-        if len(self.analysed.instances):
-            made = (score_tables.correlations, score_tables.curvatures)
-            compared += [make(self.analysed) for make in (*made, score_tables.explained_variances)]
+            tables.append(lengths.max_lengths(rules, memory))
+            tables.append(scores.average_scores(rules, memory))
+            tables += scores.pair_tests(rules, memory)
+        known = analysed.instances.notna().any()
+        if known["curvature"] or known["state_count"]:
+            tables += [scores.correlations(analysed), scores.properties(analysed)]
+        tables += [scores.explained_variances(analysed)] if known["curvature"] else []
+        tables += [lengths.lengths_by_memory(main)] if len(main.memories) > 1 else []
+        tables += [lengths.lengths_by_rule(rules)] if len(rules) > 1 else []
+        stages = stages_of(main)
+        tables += [lengths.lengths_by_iterations(main, stages)] if stages else []
         measured = [task for task in main.tasks if (main.rows["task"] == task).any()]
         return {
-            "claims": [claims_table(main, self.analysed)],
-            "rules": [lengths.lengths_by_rule(rules)] if len(rules) > 1 else [],
-            "tables": compared,
-            "memory": [lengths.lengths_by_memory(main)] if len(main.memories) > 1 else [],
-            "scores": [score_tables.scores_by_length(main, task) for task in measured],
-            "growth": [lengths.lengths_by_iterations(main, stages)] if stages else [],
-            "runs": [score_tables.runs(self.study)],
+            "claims": claims,
+            "tables": tables,
+            "scores": [scores.scores_by_length(main, task) for task in measured],
+            "runs": [scores.runs(analysed)],
         }
 
     @cached_property
     def drawings(self) -> list[Drawing]:
-        scores = (curves.drawings(findings) for findings in beside_paper(self.rules).values())
-        return [*chain.from_iterable(scores), *states.drawings(self.analysed)]
+        shown = (curves.drawings(findings) for findings in beside_paper(self.rules).values())
+        return [*chain.from_iterable(shown), *states.drawings(self.analysed)]
 
     def write(self, progress: ReportProgress | None = None) -> Path:
         """Write tables, figures and page; return the path of the page."""
         notify = progress or (lambda stage, done, total: None)
         path = self.study.path
-        for tables in self.tables.values():
-            for table in tables:
-                table.write(path / layout.TABLES)
+        for table in chain.from_iterable(self.tables.values()):
+            table.write(path / layout.TABLES)
         embed_all(self.study, states.wanted_embeddings(self.analysed), notify)
         images = []
         for done, drawing in enumerate(self.drawings, start=1):
@@ -116,7 +103,7 @@ class Report:
         """Maximum lengths beside the paper's, for a terminal."""
         return overview.terminal_table(self.main)
 
-    def _page(self, images: list[Image]) -> str:
+    def _page(self, images: list[dict[str, str]]) -> str:
         study, main = self.study, self.main
         preset = study.request.get("preset")
         name = study.path.resolve().name
@@ -135,7 +122,7 @@ class Report:
             facts=overview.facts(study),
             sections=self.tables,
             charts={memory_name(study, it): charts.chart(main, it) for it in main.memories},
-            lines=curves.LINES.format(*study.training_lengths),
+            lines=curves.caption(main),
             images=images,
             problems=overview.problems(study),
             command=str(study.request.get("command", "")),
@@ -154,13 +141,15 @@ def terminal_table(study: str | Path) -> Group:
     return Report(read_study(study)).terminal_table()
 
 
-def _image(drawing: Drawing, directory: Path) -> Image:
+def _image(drawing: Drawing, directory: Path) -> dict[str, str]:
+    """A figure for the page, as data URIs for light and dark mode; its files are written."""
     with style():
         figure = drawing.draw()
         light = save(figure, directory, drawing.name)
         darken(figure)
         dark = png(figure)
-    return Image(drawing.name, drawing.title, drawing.caption, _data_uri(light), _data_uri(dark))
+    uris = {"light": _data_uri(light), "dark": _data_uri(dark)}
+    return {"name": drawing.name, "title": drawing.title, "caption": drawing.caption, **uris}
 
 
 def _data_uri(image: bytes) -> str:

@@ -1,4 +1,4 @@
-"""Tables of maximum lengths: beside the paper's, by selection rule, by memory, by iterations."""
+"""Tables of maximum lengths: beside the paper's, by rule, memory, controller and iterations."""
 
 from __future__ import annotations
 
@@ -7,8 +7,14 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from constrained_dnc import published
-from constrained_dnc.analysis import statistics
-from constrained_dnc.report.findings import Findings, beside_paper, memory_name
+from constrained_dnc.report.findings import (
+    FEW_TRIALS,
+    KEY,
+    MEASURES,
+    Findings,
+    beside_paper,
+    memory_name,
+)
 from constrained_dnc.report.tables import (
     Number,
     Table,
@@ -19,10 +25,14 @@ from constrained_dnc.report.tables import (
     rounded,
 )
 
-FEW_TRIALS = 5
-"""Up to this many trials are listed one by one; of more, the interval of their median is shown."""
-MEASURES = ("entries", "whole")
-FACTOR = "factor"
+BASELINE, CONSTRAINED, FACTOR = "stateful-baseline", ("compr", "reg", "compr+reg"), "factor"
+CONTROLLERS = {
+    "stateful-baseline": ("LSTM", "no constraint"),
+    "lstm-compr+reg": ("LSTM", "compr+reg"),
+    "peephole": ("peephole LSTM", "no constraint"),
+    "compr+reg": ("peephole LSTM", "compr+reg"),
+}
+"""Two controllers times two constraints."""
 
 
 def with_trials(length: int, each: Sequence[int], low: Number, high: Number) -> str:
@@ -38,19 +48,24 @@ def with_trials(length: int, each: Sequence[int], low: Number, high: Number) -> 
     return f"{length} [{low:.0f}, {high:.0f}]"
 
 
+def lengths_of(findings: Mapping[str, Findings], name: str) -> pd.DataFrame:
+    """One line per maximum length of several findings, whose names are in the column `name`."""
+    parts = {key: it.lengths for key, it in findings.items() if it.curves}
+    frame = pd.concat(parts, names=[name]).reset_index()
+    cells = frame[["length", "each", "low", "high"]].itertuples(index=False)
+    return frame.assign(text=[with_trials(*cell) for cell in cells])
+
+
 def max_lengths(rules: Mapping[str, Findings], memory: str) -> Table:
     """Maximum lengths by right entries and by whole answers, beside the paper's, and factors."""
     main = next(iter(rules.values()))
-    parts = []
-    for rule, findings in beside_paper(rules).items():
-        for measure in MEASURES if findings is main else ("entries",):
-            lengths = _lengths(findings, measure, f"{rule}, {measure}")
-            parts.append(_with_factor(lengths, memory, findings.trained_memory))
-    extended = main.in_paper(memory)
-    if extended is not None:
-        parts.append(_with_factor(_paper_lengths(main), memory, main.trained_memory))
-    parts.append(_training_scores(main, memory))
+    ours = lengths_of({**beside_paper(rules), f"{main.selection}, digital": main.digital}, "rule")
+    ours = ours[ours["rule"].str.startswith(main.selection) | (ours["measure"] == "entries")]
+    ours = ours.assign(measure=ours["rule"] + ", " + ours["measure"])
+    lengths = pd.concat([ours.drop(columns="rule"), _paper_lengths(main)])
+    parts = [lengths, _factors(lengths, memory, main.trained_memory), _training_scores(main)]
     frame = pd.concat(parts)
+    frame = frame[frame["memory"] == memory]
     frame = frame[frame["approach"].isin([*main.approaches, FACTOR])]
     is_bold = is_largest(frame, ["task", "measure"], "length") & ~frame["measure"].str.endswith("%")
     return make_table(
@@ -64,38 +79,33 @@ def max_lengths(rules: Mapping[str, Findings], memory: str) -> Table:
         frame.assign(css=marked(is_bold)),
         ["task", "measure"],
         "approach",
-        task=main.tasks,
-        approach=main.approaches,
+        (*main.tasks, *main.approaches),
     )
 
 
 def lengths_by_rule(rules: Mapping[str, Findings]) -> Table:
     """Maximum lengths with the slots of training by every selection rule, as a robustness check."""
     main = next(iter(rules.values()))
-    frame = pd.concat(
-        _lengths(findings, measure, f"{rule}, {measure}")
-        for rule, findings in rules.items()
-        for measure in MEASURES
-    )
+    frame = lengths_of(rules, "rule")
+    frame = frame[frame["memory"] == main.trained_memory]
     return make_table(
         "max_length_by_rule",
         "Maximum lengths by selection rule",
         f"With the slots of training{bracketed(main)}; entries: 95 % of the entries right, whole: "
         "of the answers. seen selects on training lengths alone.",
-        frame[frame["memory"] == main.trained_memory],
+        frame.assign(measure=frame["rule"] + ", " + frame["measure"]),
         ["task", "approach"],
         "measure",
-        task=main.tasks,
-        approach=main.approaches,
+        (*main.tasks, *main.approaches, *(f"{rule}, {it}" for rule in rules for it in MEASURES)),
     )
 
 
 def lengths_by_memory(findings: Findings) -> Table:
-    """Maximum lengths of every task and approach, two columns per memory."""
-    parts = (_lengths(findings, measure, measure) for measure in MEASURES)
-    frame = pd.concat(parts)
-    names = {memory: memory_name(findings.study, memory) for memory in findings.memories}
-    frame["measure"] = frame["memory"].map(names) + ", " + frame["measure"]
+    """Maximum lengths of every task and approach, two columns per memory and inference."""
+    frame = lengths_of({"": findings, ", digital": findings.digital}, "inference")
+    names = {memory: memory_name(findings.study, memory) for memory in findings.study.memories}
+    kinds = [f"{name}{kind}" for name in names.values() for kind in ("", ", digital")]
+    column = frame["memory"].map(names) + frame["inference"] + ", " + frame["measure"]
     size = findings.study.memory_size
     return make_table(
         "max_length_by_memory",
@@ -103,86 +113,92 @@ def lengths_by_memory(findings: Findings) -> Table:
         f"The networks trained with {size} slots, run with other memories{bracketed(findings)}; "
         "entries: 95 % of the entries right, whole: of the answers. Growing: "
         f"from {size} slots on, more where they run short.",
-        frame,
+        frame.assign(measure=column),
         ["task", "approach"],
         "measure",
-        task=findings.tasks,
-        approach=findings.approaches,
-        measure=[f"{name}, {measure}" for name in names.values() for measure in MEASURES],
+        (
+            *findings.tasks,
+            *findings.approaches,
+            *(f"{kind}, {it}" for kind in kinds for it in MEASURES),
+        ),
     )
+
+
+def lengths_by_controller(findings: Findings) -> list[Table]:
+    """Maximum lengths of two controllers times two constraints, if more than one was trained."""
+    frame = lengths_of({"": findings}, "rule")
+    frame = frame[frame["approach"].isin(CONTROLLERS)]
+    frame = frame[frame["memory"] == findings.trained_memory]
+    frame = frame[frame.groupby("task")["approach"].transform("nunique") > 1]
+    if frame.empty:
+        return []
+    controller, constraint = zip(*frame["approach"].map(CONTROLLERS), strict=True)
+    table = make_table(
+        "max_length_by_controller",
+        "The constraint or the controller",
+        "Maximum lengths by entries and by whole answers with the slots of training"
+        f"{bracketed(findings)}. A dash: not trained.",
+        frame.assign(controller=controller, constraint=constraint),
+        ["task", "measure", "controller"],
+        "constraint",
+        (*findings.tasks, *MEASURES, *(it for pair in CONTROLLERS.values() for it in pair)),
+    )
+    return [table]
 
 
 def lengths_by_iterations(findings: Findings, stages: Mapping[int, Findings]) -> Table:
     """Maximum lengths at every stage of a study that was extended."""
-    frame = pd.concat(
-        _lengths(stage, "entries", "entries").assign(iterations=at) for at, stage in stages.items()
-    )
+    parts = [lengths_of({"": stage}, "rule").assign(iterations=at) for at, stage in stages.items()]
+    frame = pd.concat(parts)
+    frame = frame[(frame["memory"] == findings.trained_memory) & (frame["measure"] == "entries")]
     return make_table(
         "max_length_by_iterations",
         "Maximum lengths by iterations of training",
         f"With the slots of training, over the trials evaluated at the time{bracketed(findings)}.",
-        frame[frame["memory"] == findings.trained_memory],
+        frame,
         ["task", "iterations"],
         "approach",
-        task=findings.tasks,
-        approach=findings.approaches,
+        (*findings.tasks, *findings.approaches),
     )
 
 
 def bracketed(findings: Findings) -> str:
     """For captions: what the brackets beside a maximum length hold."""
-    trials = findings.lengths["trials"].max() if len(findings.lengths) else 1
+    trials = int(findings.lengths["each"].map(len).max()) if findings.curves else 1
     if trials == 1:
         return ""
     interval = f", of more than {FEW_TRIALS} the 95 % bootstrap interval"
     return f" (in brackets each trial{interval if trials > FEW_TRIALS else ''})"
 
 
-def _lengths(findings: Findings, measure: str, label: str) -> pd.DataFrame:
-    """One line per memory, task and approach, labelled in the column `measure`."""
-    frame = findings.lengths.reset_index()
-    parts = {"length": "", "each": "_each", "low": "_low", "high": "_high"}
-    columns = {name: frame[measure + part] for name, part in parts.items()}
-    text = [with_trials(*cell) for cell in zip(*columns.values(), strict=True)]
-    shown = frame[["memory", "task", "approach", "trials"]]
-    return shown.assign(**columns, measure=label, text=text)
-
-
 def _paper_lengths(findings: Findings) -> pd.DataFrame:
     """The paper's lengths of the study's tasks, laid out like ours."""
     sizes = {False: findings.trained_memory, True: str(10 * findings.study.memory_size)}
     lines = [
-        {"memory": memory, "task": task, "approach": approach, "length": length}
+        (memory, task, approach, length, str(length))
         for extended, memory in sizes.items()
         for (task, approach), length in published.max_lengths(extended).items()
         if task in findings.tasks
     ]
-    columns = ["memory", "task", "approach", "length"]
-    frame = pd.DataFrame(lines, columns=columns)
-    return frame.assign(measure="paper", text=frame["length"].astype(str))
+    return pd.DataFrame(lines, columns=[*KEY, "length", "text"]).assign(measure="paper")
 
 
-def _with_factor(lengths: pd.DataFrame, memory: str, trained: str) -> pd.DataFrame:
-    """The lengths with one memory, and per task the factor over the baseline as trained."""
-    by_task = lengths.set_index(["memory", "task", "approach"])["length"]
-    chosen = lengths[lengths["memory"] == memory]
-    lines = []
-    for task, rows in chosen.groupby("task"):
-        baseline = by_task.get((trained, task, statistics.BASELINE))
-        by_approach = dict(zip(rows["approach"], rows["length"], strict=True))
-        factor = statistics.factor(by_approach, None if baseline is None else int(baseline))
-        lines.append({"task": task, "length": factor, "text": rounded(factor, 1)})
-    measure = lengths["measure"].iloc[0] if len(lengths) else ""
-    factors = pd.DataFrame(lines, columns=["task", "length", "text"])
-    return pd.concat([chosen, factors.assign(approach=FACTOR, memory=memory, measure=measure)])
+def _factors(lengths: pd.DataFrame, memory: str, trained: str) -> pd.DataFrame:
+    """Per task and measure, the longest constrained length over the baseline's as trained."""
+    wide = lengths.pivot(index=["task", "measure"], columns=["memory", "approach"], values="length")
+    best = wide.reindex(columns=[(memory, name) for name in CONSTRAINED]).max(axis=1)
+    baseline = wide.get((trained, BASELINE), 0 * best)
+    factor = (best / baseline).where((best > 0) & (baseline > 0)).rename("length").reset_index()
+    shown = lengths.loc[lengths["memory"] == memory, ["task", "measure"]].drop_duplicates()
+    factor = factor.merge(shown)
+    text = factor["length"].map(lambda value: rounded(value, 1))
+    return factor.assign(memory=memory, approach=FACTOR, text=text)
 
 
-def _training_scores(findings: Findings, memory: str) -> pd.DataFrame:
-    frame = findings.lengths.reset_index()
-    frame = frame[frame["memory"] == memory]
+def _training_scores(findings: Findings) -> pd.DataFrame:
     first, last = findings.study.training_lengths
-    return frame[["memory", "task", "approach"]].assign(
-        measure=f"score at {first} to {last}, %",
-        length=100 * frame["training_score"],
-        text=frame["training_score"].map(percent),
+    frame = findings.training_scores.rename("length").reset_index()
+    text = frame["length"].map(percent)
+    return frame.assign(
+        measure=f"score at {first} to {last}, %", text=text, length=100 * frame["length"]
     )

@@ -14,7 +14,7 @@ from rich.text import Text
 from constrained_dnc import published
 from constrained_dnc.config import PAPER
 from constrained_dnc.errors import printable
-from constrained_dnc.report.findings import Findings, Key, memory_name
+from constrained_dnc.report.findings import MEASURES, Findings, Key, memory_name
 from constrained_dnc.report.tables import DASH, percent
 from constrained_dnc.study import Study
 
@@ -24,21 +24,17 @@ HARMLESS = ("iterations", "log_every", "entropy_every", "checkpoint_every")
 
 def budget_warning(study: Study) -> str:
     """Where the study falls short of the paper's budget or settings; empty if it does not."""
-    parts = []
     iterations = [*study.runs["iterations"]] or [it for _, it in study.requested.values()]
+    trials, others, parts = trial_counts(study), other_settings(study), []
     if min(iterations, default=0) < published.ITERATIONS:
         paper = thousands(published.ITERATIONS)
         parts.append(f"{span(iterations)} of the paper's {paper} iterations")
-    trials = trial_counts(study)
     if min(trials, default=0) < published.TRIALS:
         parts.append(f"{span(trials)} of its {published.TRIALS} trials")
-    others = other_settings(study)
     if others:
         parts.append(f"other settings: {', '.join(others)}")
-    if not parts:
-        return ""
     meaning = "Generalisation to longer inputs comes late in training and varies between trials."
-    return f"Not the paper's budget: {'; '.join(parts)}. {meaning}"
+    return f"Not the paper's budget: {'; '.join(parts)}. {meaning}" if parts else ""
 
 
 def trial_counts(study: Study) -> list[int]:
@@ -137,21 +133,19 @@ def terminal_table(findings: Findings) -> Group:
 def _terminal_cell(findings: Findings, key: Key) -> str:
     if key not in findings.curves:
         return ""
-    row: Any = findings.lengths.xs(key)
+    entries, whole = (int(findings.lengths["length"][(*key, it)]) for it in MEASURES)
     extended = findings.in_paper(key[0])
     paper = {} if extended is None else published.max_lengths(extended)
-    return f"{row['entries']} / {row['whole']}" + (
-        f" ({paper[key[1:]]})" if key[1:] in paper else ""
-    )
+    return f"{entries} / {whole}" + (f" ({paper[key[1:]]})" if key[1:] in paper else "")
 
 
 def unlearnt(findings: Findings) -> str:
     """Which approaches do not solve their training lengths, in a sentence; empty if all do."""
     poor = [
         f"{task}, {approach} ({percent(score)} %)"
-        for task in findings.tasks
-        for approach, score in findings.training_scores(task).items()
-        if score < published.MASTERED
+        for memory, task, approach in findings.keys([findings.trained_memory], findings.tasks)
+        if (score := findings.training_scores.get((memory, task, approach), 1.0))
+        < published.MASTERED
     ]
     return f"Below 95 % at training lengths: {'; '.join(poor)}." if poor else ""
 

@@ -1,9 +1,10 @@
-"""Figures of cell states, curvature against score, and memory modes."""
+"""Figures of cell states, of curvature and state count against score, and of memory modes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import product
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -12,6 +13,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from matplotlib.ticker import LogLocator, ScalarFormatter
 
 from constrained_dnc.analysis.embeddings import PHASES, embedding, phases_of
 from constrained_dnc.analysis.memory_modes import BINS
@@ -19,28 +21,35 @@ from constrained_dnc.analysis.state_space import DIMENSIONS
 from constrained_dnc.colours import GREEN, PHASE_COLOURS, colours_of
 from constrained_dnc.report.drawing import Drawing, grid
 from constrained_dnc.report.findings import Findings
+from constrained_dnc.report.tables import DASH, rounded
 
 # From dark to light with time; both ends stand out from either background.
 TIME_COLOURS = LinearSegmentedColormap.from_list(
     "time", ["#3b0f70", "#8c2981", "#de4968", "#fe9f6d", "#f5d08f"]
 )
 MODES = {"write": "0 = by content, 1 = new slot", "read": "0 = sequential, 1 = by content"}
+PROPERTIES = {"curvature": "curvature", "state_count": "state count k*"}
 BEST = WORST = 3
-TRIALS = (
-    "The {} best trials of every approach and, right of a gap, the {} worst of the others, with "
-    "their average scores. Selected by {}."
-).format(BEST, WORST, "{}")
+Draw = Callable[[Axes, str], None]
+"""Draws the panel of a run."""
 
 
 def drawings(findings: Findings) -> Iterator[Drawing]:
     """Every figure of states and modes that the analysed runs allow."""
-    study, caption = findings.study, TRIALS.format(findings.selection)
-    if len(findings.instances):
+    study, selected = findings.study, f"Selected by {findings.selection}."
+    trials = (
+        f"The {BEST} best trials of every approach and the {WORST} worst of the others, with their "
+        f"average scores. {selected}"
+    )
+    if len(findings.instances.dropna(subset=[*PROPERTIES], how="all")):
         yield Drawing(
             "curvature_vs_score",
-            "Curvature against score",
-            f"One dot per trial with a state. Selected by {findings.selection}.",
-            partial(curvature_against_score, findings),
+            "Curvature and state count against score",
+            "One dot per trial with a state; tau is Kendall's, over the paper's approaches. State "
+            "count k*: the smallest number of states with which a model keeps 99 % of its score at "
+            "training lengths; models without a count, or with one above 4096, are left out. "
+            f"{selected}",
+            partial(properties_against_score, findings),
         )
     for task in findings.tasks:
         for phase in phases_of(task) if _analysed(findings, task, "curvature") else ():
@@ -49,17 +58,15 @@ def drawings(findings: Findings) -> Iterator[Drawing]:
                 f"Cell states, {task}, {phase}",
                 f"t-SNE of the cell states at length {study.unseen_length}, after PCA to "
                 f"{DIMENSIONS} dimensions, all samples overlaid: dots are states, lines are "
-                f"transitions, from dark to light with time. {caption}",
+                f"transitions, from dark to light with time. {trials}",
                 partial(state_trajectories, findings, task, phase),
             )
     for task in findings.tasks:
-        for mode, meaning in (
-            MODES.items() if _analysed(findings, task, "write_mode_encoding") else ()
-        ):
+        for mode in MODES if _analysed(findings, task, "write_mode_encoding") else ():
             yield Drawing(
                 f"{mode}_modes_{task}",
                 f"{mode.capitalize()} modes, {task}",
-                f"Histograms at length {study.training_lengths[1]} ({meaning}). {caption}",
+                f"Histograms at length {study.training_lengths[1]} ({MODES[mode]}). {trials}",
                 partial(memory_modes, findings, task, mode),
             )
 
@@ -70,25 +77,40 @@ def wanted_embeddings(findings: Findings) -> list[tuple[str, str]]:
         (run_id, phase)
         for task in findings.tasks
         for approach in _analysed(findings, task, "curvature")
-        for run_id in _columns(findings, task, approach)
-        if run_id
+        for run_id in best_and_worst(findings, task, approach)
         for phase in phases_of(task)
     ]
 
 
-def curvature_against_score(findings: Findings) -> Figure:
-    """One dot per trial, per task."""
-    frame, colours = findings.instances, colours_of(findings.approaches)
+def best_and_worst(findings: Findings, task: str, approach: str) -> list[str]:
+    """The run ids of the best trials, and of the worst of the others."""
+    ranked = findings.ranked(task, approach).index.tolist()
+    return ranked[:BEST] + ranked[BEST:][-WORST:]
+
+
+def properties_against_score(findings: Findings) -> Figure:
+    """By task a panel for the curvature and, if it is known, one for the state count beside it."""
+    colours = colours_of(findings.approaches)
+    frame = findings.instances.dropna(subset=[*PROPERTIES], how="all")
+    known = [name for name in PROPERTIES if frame[name].notna().any()]
     tasks = [task for task in findings.tasks if (frame["task"] == task).any()]
-    figure, panels = grid(len(tasks), columns=4, width=2.9, height=2.5)
     names = [name for name in findings.approaches if (frame["approach"] == name).any()]
-    for panel, task in zip(panels, tasks, strict=True):
+    taus = {(name, it.task): it.tau for name in known for it in findings.correlations(name)}
+    figure, panels = grid(len(known) * len(tasks), columns=4, width=2.9, height=2.5)
+    for panel, (task, measure) in zip(panels, product(tasks, known), strict=True):
         for name in names:
             dots = frame[(frame["task"] == task) & (frame["approach"] == name)]
-            panel.scatter(dots["curvature"], 100 * dots["average"], s=24, color=colours[name])
-        panel.set_title(task, loc="left")
-        panel.set(xlim=(0, 1.05 * frame["curvature"].max()), ylim=(-2, 103))
-    figure.supxlabel("curvature", fontsize=9)
+            panel.scatter(dots[measure], 100 * dots["average"], s=24, color=colours[name])
+        tau = rounded(taus.get((measure, task)), 2)
+        panel.set_title(task if tau == DASH else f"{task}, tau {tau}", loc="left")
+        panel.set(ylim=(-2, 103), xlabel=PROPERTIES[measure])
+        if measure == "curvature":
+            panel.set_xlim(0, 1.05 * frame[measure].max())
+        else:
+            panel.set_xscale("log", base=2)
+            panel.set_xlim(0.7, 1.4 * frame[measure].max())
+            panel.xaxis.set_major_locator(LogLocator(4))
+            panel.xaxis.set_major_formatter(ScalarFormatter())
     figure.supylabel("average score (%)", fontsize=9)
     handles = [Line2D([], [], ls="", marker="o", color=colours[it], label=it) for it in names]
     columns = max(1, int(figure.get_figwidth() / 1.6))
@@ -98,37 +120,25 @@ def curvature_against_score(findings: Findings) -> Figure:
 
 def state_trajectories(findings: Findings, task: str, phase: str) -> Figure:
     """t-SNE paths of the best and the worst trials, a row per approach."""
-    approaches = _analysed(findings, task, "curvature")
-    return _trial_panels(findings, task, approaches, partial(_draw_states, findings, phase))
+    names = _analysed(findings, task, "curvature")
+    rows = {name: best_and_worst(findings, task, name) for name in names}
+    return _trial_panels(findings, task, rows, partial(_draw_states, findings, phase))
 
 
 def state_picture(
-    findings: Findings,
-    task: str = "copy",
-    approaches: Sequence[str] = ("stateful-baseline", "compr+reg"),
-    trials: int = 3,
-    phase: str = "encoding",
+    findings: Findings, task: str, approaches: Sequence[str], trials: int = 3
 ) -> Figure:
-    """The paths of the first trials of some approaches side by side, a row per approach."""
-    figure, panels = grid(trials * len(approaches), columns=trials, width=2.3, height=2.3)
-    colours = colours_of(findings.approaches)
-    rows = [panels[start : start + trials] for start in range(0, len(panels), trials)]
-    for approach, row in zip(approaches, rows, strict=True):
-        scores = findings.ranked(task, approach)
-        curve = findings.curves[findings.trained_memory, task, approach]
-        for panel, (seed, run_id) in zip(row, curve.index, strict=False):
-            _draw_states(findings, phase, panel, run_id)
-            panel.set_title(f"seed {seed}: {100 * scores[run_id]:.0f} %", fontsize=9, pad=3)
-            panel.set(xticks=[], yticks=[])
-        row[0].set_ylabel(approach, color=colours[approach], fontweight="bold", fontsize=10)
-    return figure
+    """The paths of the first trials of some approaches while they read, a row per approach."""
+    curves = {name: findings.curves[findings.trained_memory, task, name] for name in approaches}
+    rows = {name: [run for _, run in curve.index[:trials]] for name, curve in curves.items()}
+    return _trial_panels(findings, task, rows, partial(_draw_states, findings, "encoding"), 2.3)
 
 
 def memory_modes(findings: Findings, task: str, mode: str) -> Figure:
     """Histograms of the write or read mode in both phases, a row per approach."""
-    approaches = _analysed(findings, task, f"{mode}_mode_encoding")
-    draw = partial(_draw_modes, findings, mode)
-    figure = _trial_panels(findings, task, approaches, draw)
+    names = _analysed(findings, task, f"{mode}_mode_encoding")
+    rows = {name: best_and_worst(findings, task, name) for name in names}
+    figure = _trial_panels(findings, task, rows, partial(_draw_modes, findings, mode))
     figure.supxlabel(MODES[mode], fontsize=9, y=0.06 / figure.get_figheight(), va="bottom")
     handles = [Patch(color=PHASE_COLOURS[phase], alpha=0.75, label=phase) for phase in PHASES]
     figure.legend(handles=handles, loc="upper right", ncols=2, borderaxespad=0.1)
@@ -144,46 +154,28 @@ def _analysed(findings: Findings, task: str, array: str) -> list[str]:
     ]
 
 
-def _columns(findings: Findings, task: str, approach: str) -> list[str]:
-    """Run ids by column: the best trials, a gap, the worst of the others; empty where none is."""
-    ranked = findings.ranked(task, approach).index.tolist()
-    worst = ranked[BEST:][-WORST:]
-    return [*ranked[:BEST], *[""] * (BEST - len(ranked[:BEST])), "", *worst]
-
-
 def _trial_panels(
-    findings: Findings, task: str, approaches: Sequence[str], draw: partial[None]
+    findings: Findings, task: str, rows: Mapping[str, Sequence[str]], draw: Draw, size: float = 1.55
 ) -> Figure:
-    """A row of panels per approach, a column per trial, drawn by `draw(panel, run_id)`."""
-    rows = [_columns(findings, task, name) for name in approaches]
-    used = [
-        place
-        for place in range(BEST + 1 + WORST)
-        if any(row[place : place + 1] > [""] for row in rows)
-    ]
-    ratios = [1.0 if place != BEST else 0.25 for place in range(max(used) + 1)]
-    size, colours = 1.55, colours_of(findings.approaches)
+    """A row of panels per approach, a column per run."""
+    columns = max(map(len, rows.values()))
     # Margins in inches rather than a layout engine, which takes seconds for this many panels.
-    width, height = max(size * sum(ratios) + 0.4, 4.0), size * len(rows) + 0.8
+    width, height = max(size * columns + 0.4, 4.0), size * len(rows) + 0.8
     edges = {"left": 0.3 / width, "right": 1 - 0.1 / width, "wspace": 0.1, "hspace": 0.2}
     edges |= {"bottom": 0.4 / height, "top": 1 - 0.45 / height}
     figure = Figure((width, height))
-    panels = figure.subplots(
-        len(rows), len(ratios), squeeze=False, width_ratios=ratios, gridspec_kw=edges
-    )
-    for name, row, across in zip(approaches, rows, panels, strict=True):
-        scores = findings.ranked(task, name)
-        for place, panel in enumerate(across):
-            panel.set(xticks=[], yticks=[])
-            run_id = row[place] if place < len(row) else ""
-            if not run_id:
-                panel.set_visible(False)
-                continue
+    panels = figure.subplots(len(rows), columns, squeeze=False, gridspec_kw=edges)
+    for (name, runs), across in zip(rows.items(), panels, strict=True):
+        scores, seeds = findings.ranked(task, name), findings.study.runs["seed"]
+        for panel, run_id in zip(across, runs, strict=False):
             draw(panel, run_id)
-            panel.set_title(
-                f"{100 * scores[run_id]:.0f} %", fontsize=7.5, fontweight="normal", pad=2
-            )
-        across[0].set_ylabel(name, color=colours[name], fontweight="bold", fontsize=8.5)
+            panel.set(xticks=[], yticks=[])
+            title = f"seed {seeds[run_id]}: {100 * scores[run_id]:.0f} %"
+            panel.set_title(title, fontsize=7.5, fontweight="normal", pad=2)
+        for panel in across[len(runs) :]:
+            panel.remove()
+        colour = colours_of(findings.approaches)[name]
+        across[0].set_ylabel(name, color=colour, fontweight="bold", fontsize=8.5)
     return figure
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import ROUND_HALF_UP, Decimal
 from math import isfinite
 from pathlib import Path
@@ -21,19 +21,20 @@ BOLD, ITALIC = "font-weight: bold;", "font-style: italic;"
 
 @dataclass(frozen=True)
 class Table:
-    """A table: plain numbers in `data`, one row per cell; formatted `cells` with their `css`."""
+    """Formatted `cells` with their `css`, and the plain values behind them in `data`."""
 
     name: str
     title: str
     caption: str
-    data: pd.DataFrame
     cells: pd.DataFrame
-    css: pd.DataFrame
+    css: pd.DataFrame = field(default_factory=pd.DataFrame)
+    data: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     def write(self, directory: Path) -> None:
         """Write the CSV and LaTeX files."""
         make_folder(directory)
-        csv = self.data.to_csv(index=False, lineterminator="\n")
+        data = self.cells.reset_index() if self.data.empty else self.data
+        csv = data.to_csv(index=False, lineterminator="\n")
         write_atomically(directory / f"{self.name}.csv", csv.encode())
         write_atomically(directory / f"{self.name}.tex", self.to_latex().encode())
 
@@ -51,18 +52,16 @@ class Table:
 
     def to_markdown(self) -> str:
         """A table for a Markdown page."""
-        index = self.cells.index
-        labels = index.to_frame(index=False) if index.nlevels > 1 else index.to_series().to_frame()
-        heads = [*[""] * index.nlevels, *map(str, self.cells.columns)]
-        rows = zip(labels.to_numpy().tolist(), self.cells.to_numpy().tolist(), strict=True)
-        lines = [heads, ["---"] * len(heads), *([*label, *cells] for label, cells in rows)]
+        heads = [*[""] * self.cells.index.nlevels, *map(str, self.cells.columns)]
+        rows = self.cells.set_axis(heads[self.cells.index.nlevels :], axis=1).reset_index()
+        lines = [heads, ["---"] * len(heads), *rows.to_numpy().tolist()]
         return "\n".join("|".join(("", *(f" {text} " for text in line), "")) for line in lines)
 
     def _style(self, escape: str) -> Styler:
-        style = self.cells.style.format(escape=escape)
+        style = self.cells.style.format(escape=escape).hide(names=True)
         for axis in (0, 1):
             style = style.format_index(str, escape=escape, axis=axis)
-        return style.apply(lambda _: self.css, axis=None)
+        return style if self.css.empty else style.apply(lambda _: self.css, axis=None)
 
 
 def make_table(
@@ -72,26 +71,25 @@ def make_table(
     frame: pd.DataFrame,
     rows: Sequence[str],
     column: str,
-    **orders: Sequence[object],
+    order: Sequence[object] = (),
 ) -> Table:
     """A table from one line per cell, with its `text` and, if some are marked, its `css`.
 
-    Labels come in the order of appearance, or in the one of `orders`.
+    Labels come in `order`, others after them as they appear.
     """
     frame = frame if "css" in frame else frame.assign(css="")
     for label in (*rows, column):
-        order = [item for item in orders.get(label, ()) if (frame[label] == item).any()]
-        order = list(dict.fromkeys([*order, *frame[label]]))
-        frame = frame.assign(**{label: pd.Categorical(frame[label], order, ordered=True)})
+        known = [item for item in order if (frame[label] == item).any()]
+        names = list(dict.fromkeys([*known, *frame[label]]))
+        frame = frame.assign(**{label: pd.Categorical(frame[label], names, ordered=True)})
     frame = frame.sort_values([*rows, column], kind="stable")
-    shown = []
-    for part, blank in (("text", DASH), ("css", "")):
-        cells = frame.pivot(index=list(rows), columns=column, values=part).fillna(blank)
-        cells.columns = pd.Index(cells.columns.tolist(), dtype=object)
-        cells.index.names = [None] * len(rows)
-        shown.append(cells)
+    cells, css = (
+        frame.pivot(index=list(rows), columns=column, values=part).fillna(blank)
+        for part, blank in (("text", DASH), ("css", ""))
+    )
+    cells.columns = css.columns = pd.Index(cells.columns.tolist(), dtype=object)
     data = frame.drop(columns=["text", "css"]).dropna(axis="columns", how="all")
-    return Table(name, title, caption, data, *shown)
+    return Table(name, title, caption, cells, css, data)
 
 
 def marked(is_bold: pd.Series) -> pd.Series:
