@@ -24,7 +24,7 @@ from constrained_dnc.machine.naming import named
 from constrained_dnc.machine.recording import Recording, record, stacked_inputs
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.published import TRAINING_LENGTHS
-from constrained_dnc.shapes import Array
+from constrained_dnc.shapes import AnyArray, Array
 from constrained_dnc.tasks.registry import get_task
 from constrained_dnc.tasks.task import AbstractTask, Answer, Batch
 
@@ -252,6 +252,6 @@ def _answers(model: DNC, task: AbstractTask, batches: Sequence[Batch]) -> list[A
 
 @eqx.filter_jit
 def _outputs(
-    model: DNC, inputs: Float[np.ndarray, "time batch inputs"]
+    model: DNC, inputs: Float[AnyArray, "time batch inputs"]
 ) -> Float[Array, "time batch outputs"]:
     return model.unroll(inputs).outputs
