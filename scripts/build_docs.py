@@ -36,6 +36,7 @@ SECTIONS = {
         "docs/fidelity",
         "docs/results",
         "docs/memory-size",
+        "docs/machine",
         "docs/parity",
         "docs/kernel",
         "benchmarks/README",
