@@ -182,17 +182,10 @@ def test_a_loss_without_parameters_runs_on_the_kernel():
         np.testing.assert_allclose(ours, theirs, atol=1e-4 * np.max(np.abs(theirs)))
 
 
-@pytest.mark.parametrize("kind", ["noise", "rounding"])
-def test_what_the_kernel_cannot_apply_is_said(kind):
-    model = model_of(kind)
-    assert choose_backend("auto", model, TASK.loss).name == "pure"
-    with pytest.raises(SettingError, match=f"fused has no constraint {kind.title()}"):
-        choose_backend("fused", model, TASK.loss)
-
-
-def test_a_key_reaches_the_constraints_in_training_only():
+@pytest.mark.parametrize("name", ["pure", pytest.param("fused", marks=compiled)])
+def test_a_key_reaches_the_constraints_in_training_only(name):
     model, batch = model_of("noise,sigma=0.5"), TASK.sample(0, 4, 3)
-    backend = choose_backend("pure", model, TASK.loss)
+    backend = choose_backend(name, model, TASK.loss)
     losses = [
         float(backend.value_and_grad(model, batch, key)[0])
         for key in (None, jax.random.key(0), jax.random.key(0), jax.random.key(1))
