@@ -32,9 +32,8 @@ from constrained_dnc.errors import (
     check_bounds,
     one_of,
     require_integer,
-    require_number,
 )
-from constrained_dnc.lengths import parse_curriculum, parse_lengths
+from constrained_dnc.lengths import NO_CURRICULUM, parse_curriculum, parse_lengths
 from constrained_dnc.model.config import GROWING, MemorySize, ModelConfig, read_memory_size
 from constrained_dnc.plugins import absolute, is_import_path
 from constrained_dnc.recipes import (
@@ -52,7 +51,7 @@ SPIKE_FACTOR = 3.0
 spike."""
 WITHOUT_EFFECT = ("iterations", "log_every", "entropy_every", "checkpoint_every")
 """Settings of training that change no parameters; more iterations only extend a run."""
-OPTIONAL = {"optional": True}
+OPTIONAL: dict[str, Any] = {"optional": True}
 """Marks settings that a stored config may lack and that, at their defaults, leave the run id as it
 is without them."""
 
@@ -94,11 +93,11 @@ class TrainingConfig:
     optimiser: str = field(default="adam", metadata=OPTIONAL)
     """A function of optax with its settings, such as adamw or sgd,momentum=0.9, or
     file.py:function."""
-    weight_decay: float | None = field(default=None, metadata=OPTIONAL)
-    """Of optimisers that have it, such as adamw; None is their own default."""
+    weight_decay: float = field(default=0.0, metadata=OPTIONAL | {"bounds": (0.0,)})
+    """Of optimisers that have it, such as adamw."""
     schedule: str = field(default="constant", metadata=OPTIONAL)
     """Of the learning rate: constant, linear, cosine, warmup-cosine or file.py:function."""
-    curriculum: str = field(default="", metadata=OPTIONAL)
+    curriculum: str = field(default=NO_CURRICULUM, metadata=OPTIONAL)
     """Lengths after so many iterations, such as 0:1..5,2000:1..10, or file.py:function."""
 
     def __post_init__(self) -> None:
@@ -107,9 +106,7 @@ class TrainingConfig:
         require_integer("training.iterations", self.iterations, self.measure_every)
         split_recipe("training.optimiser", self.optimiser)
         check_schedule(self.schedule, self.iterations)
-        if self.weight_decay is not None:
-            require_number("training.weight_decay", self.weight_decay, 0.0)
-        if self.curriculum and not is_import_path(self.curriculum):
+        if self.curriculum != NO_CURRICULUM and not is_import_path(self.curriculum):
             parse_curriculum(self.curriculum, self.min_length, self.max_length)
 
     @property

@@ -9,6 +9,7 @@ from constrained_dnc.errors import SettingError
 
 LONGEST_INPUT = 1_000_000
 """So that a typo in a range of lengths does not fill the memory."""
+NO_CURRICULUM = "none"
 _RANGE = re.compile(r"(\d{1,9})(?:\.\.(\d{1,9})(?::([1-9]\d{0,8}))?)?", re.ASCII)
 _STAGE = re.compile(r"(\d{1,9}):(\d{1,9})(?:\.\.(\d{1,9}))?", re.ASCII)
 

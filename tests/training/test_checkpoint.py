@@ -3,6 +3,8 @@
 import math
 from dataclasses import replace
 
+import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -60,6 +62,18 @@ def test_everything_comes_back(tmp_path):
     for rule in RULES:
         values = [each.rules[rule].selection.to_values() for each in (loaded, original)]
         assert values[0] == values[1]
+
+
+def test_an_optimisers_state_of_any_type_comes_back(tmp_path):
+    def state(number):
+        return {"key": jax.random.key(number), "mean": jnp.full(3, number / 3, jnp.bfloat16)}
+
+    saved, loaded = (
+        Progress({"w": jnp.zeros(3)}, state(number), new_rules(4)) for number in (7, 0)
+    )
+    save_checkpoint(tmp_path, CONFIG, saved)
+    assert load_checkpoint(tmp_path, CONFIG, loaded, pytest.fail)
+    assert eqx.tree_equal(loaded.optimiser, saved.optimiser)
 
 
 def test_no_checkpoint_is_no_progress(tmp_path):

@@ -55,7 +55,11 @@ def user_file(tmp_path):
     ("settings", "expected"),
     [
         ({}, lambda: optax.adam(0.1)),
-        ({"optimiser": "adamw"}, lambda: optax.adamw(0.1)),
+        ({"optimiser": "adamw"}, lambda: optax.adamw(0.1, weight_decay=0.0)),
+        (
+            {"optimiser": "adamw,weight_decay=0.2"},
+            lambda: optax.adamw(0.1, weight_decay=0.2),
+        ),
         (
             {"optimiser": "adamw", "weight_decay": 0.3, "beta_1": 0.5},
             lambda: optax.adamw(0.1, b1=0.5, weight_decay=0.3),

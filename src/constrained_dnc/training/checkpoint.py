@@ -45,7 +45,7 @@ class Progress:
 def save_checkpoint(folder: Path, config: Config, progress: Progress) -> None:
     """Write the progress to the file whose turn it is."""
     tensors = name_leaves(progress.parameters, "parameters")
-    tensors |= name_leaves(_without_keys(progress.optimiser), "optimiser")
+    tensors |= name_leaves(_storable(progress.optimiser), "optimiser")
     for rule, selected in progress.rules.items():
         tensors |= name_leaves(selected.parameters, f"selected-{rule}")
     metadata = {
@@ -73,8 +73,8 @@ def load_checkpoint(
             raise RunError(f"{path} is a checkpoint of another run, {metadata['run_id']}")
         fresh = progress.parameters
         progress.parameters = fill_leaves(fresh, tensors, "parameters")
-        filled = fill_leaves(_without_keys(progress.optimiser), tensors, "optimiser")
-        progress.optimiser = jax.tree.map(_as_key_if, filled, progress.optimiser)
+        filled = fill_leaves(_storable(progress.optimiser), tensors, "optimiser")
+        progress.optimiser = jax.tree.map(_restored, filled, progress.optimiser)
         for rule, selected in progress.rules.items():
             selected.selection.restore(metadata["selections"][rule])
             if selected.selection.best_iteration is not None:
@@ -88,15 +88,21 @@ def _is_key(leaf: Array) -> bool:
     return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
 
 
-def _without_keys(state: Any) -> Any:
-    """The state of an optimiser with plain numbers in place of random keys."""
-    return jax.tree.map(lambda leaf: jax.random.key_data(leaf) if _is_key(leaf) else leaf, state)
+def _storable(state: Any) -> Any:
+    """The state of an optimiser in types that safetensors has: no random keys, no bfloat16."""
+
+    def plain(leaf: Array) -> Array:
+        if _is_key(leaf):
+            return jax.random.key_data(leaf)
+        return leaf.astype(jnp.float32) if leaf.dtype == jnp.bfloat16 else leaf
+
+    return jax.tree.map(plain, state)
 
 
-def _as_key_if(leaf: Array, like: Array) -> Array:
-    if not _is_key(like):
-        return leaf
-    return jax.random.wrap_key_data(leaf, impl=jax.random.key_impl(like))
+def _restored(leaf: Array, like: Array) -> Array:
+    if _is_key(like):
+        return jax.random.wrap_key_data(leaf, impl=jax.random.key_impl(like))
+    return leaf.astype(like.dtype)
 
 
 Stored: TypeAlias = tuple[Path, dict[str, Any], dict[str, Any]]

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from constrained_dnc.config import TrainingConfig
 from constrained_dnc.errors import SettingError
-from constrained_dnc.lengths import parse_curriculum
+from constrained_dnc.lengths import NO_CURRICULUM, parse_curriculum
 from constrained_dnc.plugins import is_import_path, load_function
 
 Curriculum: TypeAlias = Callable[[int], tuple[int, int]]
@@ -23,7 +23,7 @@ def make_curriculum(config: TrainingConfig) -> Curriculum:
     ((1, 5), (1, 5), (2, 8))
     """
     shortest, longest, text = config.min_length, config.max_length, config.curriculum
-    if not text:
+    if text == NO_CURRICULUM:
         return lambda iteration: (shortest, longest)
     if is_import_path(text):
         return _checked(config)

@@ -27,6 +27,7 @@ from constrained_dnc.config import Config, with_absolute_paths
 from constrained_dnc.cores import MAX_THREADS, available_cores
 from constrained_dnc.errors import RunError, SettingError, one_of, require_integer
 from constrained_dnc.files import locked, remove_unfinished, write_json
+from constrained_dnc.lengths import NO_CURRICULUM
 from constrained_dnc.model.backend import AbstractBackend
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.tasks.registry import get_task
@@ -326,7 +327,7 @@ class TrainingSession:
         if callable(self.rate):
             updates = self.progress.iteration - self.progress.skipped_updates
             values["learning_rate"] = float(self.rate(max(updates - 1, 0)))
-        if self.config.training.curriculum:
+        if self.config.training.curriculum != NO_CURRICULUM:
             shortest, longest = self.lengths(self.progress.iteration)
             values |= {"min_length": shortest, "max_length": longest}
         return values

@@ -29,9 +29,9 @@ def make_optimiser(config: TrainingConfig) -> optax.GradientTransformation:
     if kind in ("adam", "adamw"):
         betas = {"b1": config.beta_1, "b2": config.beta_2, "eps": config.epsilon}
         settings = betas | settings
-    if config.weight_decay is not None:
-        settings["weight_decay"] = config.weight_decay
     function, rate = _find_optimiser(kind), make_schedule(config)
+    if config.weight_decay or "weight_decay" in inspect.signature(function).parameters:
+        settings = {"weight_decay": config.weight_decay} | settings
     try:
         return _clipped(function, rate, config.clip_norm, tuple(settings.items()))
     except Exception as error:  # of optax or the user's code
