@@ -190,7 +190,7 @@ class Dictionary(Counter):
 
 @pytest.mark.parametrize("kind", [Counter, Dictionary])
 def test_a_user_defined_controller_can_be_digitised(kind):
-    model = tiny()
+    model = tiny("stateful-baseline")
     hidden, chi = TINY_MODEL.hidden_size, COPY.input_size + model.memory.read_size
     weight = jax.random.normal(jax.random.key(0), (hidden, chi + 2))
     model = eqx.tree_at(
