@@ -96,8 +96,6 @@ def row(
         "recall": score if task == "search" else None,
         "floor": {"logic": 0.52, "add": 0.5}.get(task, 0.2),
         "skipped_updates": 0,
-        "inference": "network",
-        "state_count": None,
         "iterations": 20_000,
         "status": "finished",
         "state_count": 16.0,

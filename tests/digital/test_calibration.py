@@ -16,7 +16,7 @@ from constrained_dnc.digital.state_count import state_count
 from constrained_dnc.digital.states import SCORE_BATCHES, calibration_batches
 from constrained_dnc.model.build import build_dnc
 from constrained_dnc.model.controllers import AbstractController, ControllerStep
-from constrained_dnc.model.memory import WRITES
+from constrained_dnc.model.dnc_memory import WRITES
 from constrained_dnc.tasks.registry import get_task
 from constrained_dnc.training.run import load_pretrained
 from tiny_runs import TINY_MODEL

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from constrained_dnc.cli.parsing import RunArgument, Selection, TrustCode, option
 from constrained_dnc.cli.runs import open_model
 from constrained_dnc.cli.terminal import print_stderr, print_table
-from constrained_dnc.config import parse_lengths
+from constrained_dnc.lengths import parse_lengths
 
 if TYPE_CHECKING:
     from constrained_dnc.machine.extraction import Extraction

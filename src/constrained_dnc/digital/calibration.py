@@ -12,7 +12,7 @@ from constrained_dnc.digital.parts import Digital, Measured
 from constrained_dnc.digital.state_count import count_states
 from constrained_dnc.digital.states import LENGTHS
 from constrained_dnc.model.dnc import DNC
-from constrained_dnc.model.memory import DNCMemory
+from constrained_dnc.model.dnc_memory import DNCMemory
 from constrained_dnc.tasks.task import AbstractTask
 
 __all__ = ["Digital", "Measured", "calibrate", "digitise"]

@@ -11,7 +11,8 @@ from jaxtyping import Float
 
 from constrained_dnc.model.constraints import Snapping
 from constrained_dnc.model.dnc import DNC
-from constrained_dnc.model.memory import AbstractMemory, DNCMemory
+from constrained_dnc.model.dnc_memory import DNCMemory
+from constrained_dnc.model.memory import AbstractMemory
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from jaxtyping import Int
 from constrained_dnc.machine.automaton import Machine
 from constrained_dnc.machine.recording import Recording
 from constrained_dnc.model.dnc import DNC
-from constrained_dnc.model.memory import Interface
+from constrained_dnc.model.dnc_memory import Interface
 
 SURE = 0.95
 """The share of visits that a name must hold for."""

@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from constrained_dnc.choices import RULES, SelectionRule
-from constrained_dnc.config import Config, as_dict, differences
+from constrained_dnc.config import Config, as_dict
 from constrained_dnc.errors import SettingError
 from constrained_dnc.files import make_folder
 from constrained_dnc.study import layout
 from constrained_dnc.sweep.plan import MAY_CHANGE, Plan, add_to_study
 from constrained_dnc.tasks.registry import get_task
 from constrained_dnc.training.observer import logger
+from constrained_dnc.training.opening import differences
 from constrained_dnc.training.run import ENDED, Run, load_run
 
 
