@@ -123,9 +123,10 @@ class FusedUnroll:
             arrays = self._kernel.forward(
                 settings, parameters, values, slots, changes, keep, weights, growth, start, end
             )
-        *results, last, call_id = arrays
-        state = None if last is None else _dnc_state(last)
-        run = Forward(*results, state, call_id, self._kernel, structure if keep else None)
+        outputs, cells, reads, writes, counts, last, call_id = arrays
+        after = None if last is None else _dnc_state(last)
+        kept = structure if keep else None
+        run = Forward(outputs, cells, reads, writes, counts, after, call_id, self._kernel, kept)
         if isinstance(size, Growing) and run.slots is not None and run.slots.max() > size.limit:
             raise RunError(size.refusal)
         return run
@@ -149,7 +150,7 @@ class FusedUnroll:
                 np.ascontiguousarray(output_cotangents),
                 None if cell_cotangents is None else np.ascontiguousarray(cell_cotangents),
             )
-        leaves = [gradients[name] for name in _plan(run.structure)[1]]
+        leaves = [gradients[name] for name in _plan(run.structure)[1] if name]
         return jax.tree.unflatten(run.structure, leaves)
 
 
