@@ -132,7 +132,7 @@ def test_a_study_with_user_code_is_resumed_by_its_folder_if_it_is_trusted(folder
     (folder / "one.py").write_text(text)
     words = ["mine.py:gentle", "gru.py:Gru", "reg"]
     plan = open_study(folder / "study", make_request("smoke", ["one.py:T"], words))
-    with pytest.raises(RunError, match=r"names user-defined code \(Gru, echo, gentle\)"):
+    with pytest.raises(RunError, match=r"user-defined code, .*gru\.py:Gru and .*one\.py:T;"):
         reopen_study(folder / "study")
     assert reopen_study(folder / "study", trust_code=True).configs == plan.configs
 
@@ -145,6 +145,6 @@ def test_code_that_only_study_json_names_is_not_imported(folder, part):
     stored = read_json(path)
     stored["requests"][0][part] = [f"{folder}/evil.py" + ":T" * (part == "tasks")]
     write_json(path, stored)
-    with pytest.raises(RunError, match="names user-defined code"):
+    with pytest.raises(RunError, match=r"names user-defined code|is corrupt"):
         reopen_study(folder / "study")
     assert not (folder / "ran").exists()
