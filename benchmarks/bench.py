@@ -217,7 +217,7 @@ def forward_steps_per_second(load: Load, threads: int) -> float:
     inputs = get_task(load.task).sample(0, load.batch_size, load.length).inputs
 
     def run() -> None:
-        backend.forward(model, inputs).outputs.block_until_ready()
+        backend.forward(model, inputs, keep_state=False).outputs.block_until_ready()
 
     milliseconds = min(times_ms({"forward": run}, repeats=5)["forward"])
     return 1000 * inputs.shape[0] * inputs.shape[1] / milliseconds

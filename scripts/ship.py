@@ -19,6 +19,7 @@ from typing import Any
 
 from constrained_dnc.analysis.embeddings import embed_all
 from constrained_dnc.choices import RULES, SelectionRule
+from constrained_dnc.digital.storage import digital_of
 from constrained_dnc.evaluation.memories import free_capacity_of
 from constrained_dnc.files import read_json, write_json
 from constrained_dnc.published import max_length_of
@@ -32,12 +33,14 @@ from constrained_dnc.study.layout import (
     STUDY,
     run_folder,
 )
-from constrained_dnc.training.disk import CONFIG, FREE_CAPACITY, SELECTED, STATUS
+from constrained_dnc.training.disk import CONFIG, DIGITAL, FREE_CAPACITY, SELECTED, STATUS
 from constrained_dnc.training.run import Run, load_run
 from constrained_dnc.zoo import RULE, SCORES
 
 FURTHER = 1.2
 """How many times as far the parameters of another rule must reach to be shipped, too."""
+MOST_STATES = 1024
+"""Of a digital model to be shipped; another is calibrated when it is used."""
 DATA = (f"{RESULTS}/*.parquet", f"{ANALYSIS}/*.npz", f"{EMBEDDINGS}/*.npy")
 
 
@@ -108,6 +111,9 @@ def _ship_model(study: Study, run: Run, target: Path, metadata: dict[str, object
             rules.append(rule)
     for rule in rules:
         free_capacity_of(run, run.selected(rule))  # makes sure that it is stored
+        digital = digital_of(run, run.selected(rule))
+        if digital.states is None or len(digital.states) <= MOST_STATES:
+            shutil.copyfile(run.folder / DIGITAL[rule], target / DIGITAL[rule])
     for name in (CONFIG, STATUS, *(SELECTED[rule] for rule in rules), FREE_CAPACITY):
         shutil.copyfile(run.folder / name, target / name)
     metadata |= {
@@ -132,7 +138,8 @@ def _reaches_further(
 
 def _scores(study: Study, run_id: str) -> dict[str, dict[str, dict[int, float]]]:
     """Score by selection, memory and length."""
-    rows = study.results[(study.results["run_id"] == run_id) & (study.results["batches"] > 0)]
+    rows = study.results[study.results["inference"] == "network"]
+    rows = rows[(rows["run_id"] == run_id) & (rows["batches"] > 0)]
     scores: dict[str, dict[str, dict[int, float]]] = {}
     for row in rows.to_dict("records"):
         curve = scores.setdefault(row["selection"], {}).setdefault(row["memory"], {})

@@ -86,6 +86,7 @@ def row(
         "selection": "unseen",
         "length": length,
         "memory": "50",
+        "inference": "network",
         "batches": 10,
         "batch_size": 64,
         "score_kind": "hit rate" if task == "search" else "accuracy",
@@ -96,6 +97,7 @@ def row(
         "skipped_updates": 0,
         "iterations": 20_000,
         "status": "finished",
+        "state_count": 16.0,
         **other,
     }
 

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from constrained_dnc.approaches import APPROACHES, Approach, Part, get_approach, parse_part
     from constrained_dnc.config import Config, EvaluationConfig, TrainingConfig, make_config
+    from constrained_dnc.digital.calibration import calibrate, digitise
+    from constrained_dnc.digital.parts import Digital
+    from constrained_dnc.digital.state_count import state_count
     from constrained_dnc.errors import RunError, SettingError
     from constrained_dnc.evaluation.prediction import predict
     from constrained_dnc.evaluation.scoring import evaluate
@@ -52,6 +55,7 @@ __all__ = [
     "ControllerStep",
     "DNCMemory",
     "DNCState",
+    "Digital",
     "EvaluationConfig",
     "Extraction",
     "Growing",
@@ -67,8 +71,10 @@ __all__ = [
     "TrainingConfig",
     "__version__",
     "build_dnc",
+    "calibrate",
     "check_task",
     "choose_backend",
+    "digitise",
     "evaluate",
     "explore",
     "extract_machine",
@@ -83,6 +89,7 @@ __all__ = [
     "replay",
     "resume",
     "save_run",
+    "state_count",
     "task_names",
     "total_loss",
     "train",
@@ -91,6 +98,9 @@ __all__ = [
 HOMES = {
     "approaches": "APPROACHES Approach Part get_approach parse_part",
     "config": "Config EvaluationConfig TrainingConfig make_config",
+    "digital.calibration": "calibrate digitise",
+    "digital.parts": "Digital",
+    "digital.state_count": "state_count",
     "errors": "SettingError RunError",
     "evaluation.prediction": "predict",
     "evaluation.scoring": "evaluate",

@@ -18,6 +18,10 @@ training lengths, or by the score at the unseen length."""
 RULES: tuple[SelectionRule, ...] = get_args(SelectionRule)
 PAPER_RULE: SelectionRule = "unseen"
 
+Inference: TypeAlias = Literal["network", "digital"]
+"""How a model runs: as trained, or with hard writes and snapped states."""
+INFERENCES: tuple[Inference, ...] = get_args(Inference)
+
 EXTENSION = 10
 """How many times larger the extended memory is."""
 

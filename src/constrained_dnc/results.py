@@ -1,4 +1,4 @@
-"""The table of results: one row per run, selection rule, memory and length.
+"""The table of results: one row per run, selection rule, memory, inference and length.
 
 `evaluate` returns it, run folders and studies store it as Parquet, reports read it.
 """
@@ -25,6 +25,7 @@ COLUMNS: dict[str, str] = {
     "status": "str",
     "skipped_updates": "int64",
     "memory": "str",  # a number of slots, or growing
+    "inference": "str",  # network or digital
     "length": "int64",
     "batches": "int64",  # 0 at a length that was given up
     "batch_size": "int64",
@@ -33,6 +34,7 @@ COLUMNS: dict[str, str] = {
     "sequence_accuracy": "float64",
     "recall": "float64",  # search only
     "floor": "float64",  # the best score of an answer that ignores the input
+    "state_count": "float64",  # k*; NaN where it is unknown or above 4096
 }
 """Names and types of the columns. Scores are NaN at lengths that were given up."""
 

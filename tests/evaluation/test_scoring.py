@@ -62,9 +62,10 @@ def test_means_are_over_samples_not_over_batches():
 def test_table_says_where_every_number_comes_from(run, stored):
     table = evaluate(run)
     assert list(table.columns) == list(COLUMNS)
-    assert table.columns[table.isna().any()].tolist() == ["recall"]
+    assert table.columns[table.isna().any()].tolist() == ["recall", "state_count"]
     assert table["length"].tolist() == [1, 2, 3, 4]
-    shared = table.drop(columns=["length", "score", "sequence_accuracy", "recall", "floor"])
+    own = ["length", "score", "sequence_accuracy", "recall", "floor", "state_count"]
+    shared = table.drop(columns=own)
     (row,) = shared.drop_duplicates().to_dict("records")
     assert row == {
         "run_id": run.config.run_id,
@@ -77,6 +78,7 @@ def test_table_says_where_every_number_comes_from(run, stored):
         "status": "finished",
         "skipped_updates": 0,
         "memory": "4",
+        "inference": "network",
         "batches": 2,
         "batch_size": 4,
         "score_kind": "accuracy",

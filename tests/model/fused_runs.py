@@ -12,6 +12,7 @@ import pytest
 
 from constrained_dnc.model import fused
 from constrained_dnc.model.config import ModelConfig
+from constrained_dnc.model.constraints import Rounding
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.model.memory import interface_parts
 
@@ -20,6 +21,35 @@ ODD = ModelConfig(memory_size=13, word_size=5, num_reads=3, hidden_size=9)
 compiled = pytest.mark.skipif(
     fused.missing_reason() is not None, reason=fused.missing_reason() or "it is there"
 )
+
+
+KEY = jax.random.key(3)
+"""Of the noise."""
+
+
+def with_constraints(dnc: DNC, *constraints) -> DNC:
+    return eqx.tree_at(
+        lambda dnc: dnc.constraints, dnc, constraints, is_leaf=lambda node: isinstance(node, tuple)
+    )
+
+
+def rounding_margin(dnc: DNC, inputs) -> float:
+    """How far the nearest value to be rounded is from a half, in steps of its grid."""
+    inside = dnc.unroll(inputs, internals=True, key=KEY).internals
+    cells, margin = inside.uncompressed_cell_state, 0.5
+    samples = jax.vmap(lambda key: jax.random.split(key, inputs.shape[1]))(
+        jax.random.split(KEY, inputs.shape[0])
+    )
+    for index, constraint in enumerate(dnc.constraints):
+        if isinstance(constraint, Rounding):
+            places = (np.clip(cells, -1, 1) + 1) * (constraint.levels - 1) / 2
+            margin = min(margin, float(np.min(np.abs(places - np.floor(places) - 0.5))))
+
+        def carry(cell, key, constraint=constraint, index=index):
+            return constraint.carry(cell, jax.random.fold_in(key, index))
+
+        cells = jax.vmap(jax.vmap(carry))(cells, samples)
+    return margin
 
 
 def cotangents(dnc: DNC, inputs) -> tuple[np.ndarray, np.ndarray]:
@@ -33,7 +63,7 @@ def cotangents(dnc: DNC, inputs) -> tuple[np.ndarray, np.ndarray]:
 @eqx.filter_jit
 def pure(dnc: DNC, inputs, memory_size: int, d_outputs, d_cells):
     def total(dnc):
-        run = dnc.with_memory_size(memory_size).unroll(inputs)
+        run = dnc.with_memory_size(memory_size).unroll(inputs, key=KEY if dnc.uses_key else None)
         return jnp.sum(run.outputs * d_outputs) + jnp.sum(run.cell_states * d_cells), run
 
     gradients, run = eqx.filter_grad(total, has_aux=True)(dnc)
@@ -59,7 +89,13 @@ def by_part(gradients: DNC) -> list:
 
 
 def in_float64(dnc: DNC, inputs, memory_size: int):
-    with jax.enable_x64(True):
+    normal = jax.random.normal  # in float64 it draws other numbers
+    with jax.enable_x64(True), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            jax.random,
+            "normal",
+            lambda key, shape, dtype: normal(key, shape, jnp.float32).astype(dtype),
+        )
         wide = jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf), jnp.float64), dnc)
         values, gradients = jax.tree.map(
             np.asarray,
@@ -70,7 +106,7 @@ def in_float64(dnc: DNC, inputs, memory_size: int):
 
 def run_fused(dnc: DNC, inputs, memory_size: int, threads: int = 1, simd: str | None = None):
     kernel = fused.FusedUnroll(threads, simd)
-    run = kernel.forward(dnc.with_memory_size(memory_size), inputs, keep=True)
+    run = kernel.forward(dnc.with_memory_size(memory_size), inputs, key=KEY, keep=True)
     gradients = kernel.backward(run, *cotangents(dnc, inputs))
     return [run.outputs, run.cell_states], by_part(gradients)
 

@@ -1,5 +1,5 @@
-// The kernel without Python: random sizes, all instruction sets against the plainest, and gradients
-// against a finite difference. Arguments: number of sizes, number of repeated small calls.
+// The kernel without Python: random sizes and constraints, all instruction sets against the plainest,
+// two halves against the whole, and gradients against a finite difference. Arguments: number of sizes, number of repeated small calls.
 
 #include <cmath>
 #include <cstdio>
@@ -39,7 +39,8 @@ struct Values {
 struct Case {
   Shape shape{};
   Values parameters;
-  std::vector<float> inputs, output_cotangents, cell_cotangents;
+  std::vector<float> inputs, output_cotangents, cell_cotangents, noise, states;
+  std::vector<Constraint> constraints;
 
   explicit Case(const Shape& s) : shape(s) {
     for (const ParameterShape& p : parameter_shapes(s))
@@ -56,6 +57,18 @@ struct Case {
     inputs = normal(rows * s.inputs, 1.0f);
     output_cotangents = normal(rows * s.outputs, 1.0f);
     cell_cotangents = normal(rows * s.state(), 1.0f);
+    noise = normal(rows * s.state(), 0.2f);
+    states = normal(size_t(600) * s.hidden, 1.0f);
+  }
+
+  // Compression and noise in any order: what has a gradient that a difference shows.
+  void constrain() {
+    for (int k = integer(0, 3); k > 0 && shape.recurrent(); --k) {
+      Constraint c{};
+      c.change = integer(0, 1) ? Change::compress : Change::add;
+      c.values = noise.data();
+      constraints.push_back(c);
+    }
   }
 
   double loss(Workspace& workspace, const float* const* values) const {
@@ -66,7 +79,8 @@ struct Case {
     std::vector<float> outputs(rows * shape.outputs), cells(rows * shape.state());
     std::vector<float> read(rows * shape.heads * shape.slots), write(rows * shape.slots);
     workspace.forward(shape, values, inputs.data(),
-                      {outputs.data(), cells.data(), read.data(), write.data()});
+                      {outputs.data(), cells.data(), read.data(), write.data(), nullptr, {}},
+                      constraints);
     double total = 0;
     for (size_t k = 0; k < outputs.size(); ++k) total += double(outputs[k]) * output_cotangents[k];
     for (size_t k = 0; k < cells.size(); ++k) total += double(cells[k]) * cell_cotangents[k];
@@ -81,7 +95,6 @@ Shape random_shape() {
   s.steps = integer(1, 6), s.batch = integer(1, 30), s.inputs = integer(1, 5), s.outputs = integer(1, 5);
   s.hidden = integer(1, 21), s.slots = integer(1, 40), s.word = integer(1, 19), s.heads = integer(1, 6);
   s.controller = Controller(integer(0, 2));
-  s.compression = integer(0, 1);
   s.forget_bias = 0.5f * integer(0, 1);
   s.clip = integer(0, 1) ? 20.0f : INFINITY;
   s.keep = true;
@@ -154,11 +167,73 @@ int failures(const Case& c) {
     if (same && agree(c, plain, found) && matches_difference(*level, c, found)) continue;
     ++count;
     const Shape& s = c.shape;
-    std::printf("%s T%d B%d X%d Y%d H%d N%d W%d R%d controller %d compression %d: %g against %g\n",
+    std::printf("%s T%d B%d X%d Y%d H%d N%d W%d R%d controller %d constraints %d: %g against %g\n",
                 level->name, s.steps, s.batch, s.inputs, s.outputs, s.hidden, s.slots, s.word,
-                s.heads, int(s.controller), s.compression, found.value, plain.value);
+                s.heads, int(s.controller), int(c.constraints.size()), found.value, plain.value);
   }
   return count;
+}
+
+// The arrays of a state, of exactly the right sizes.
+struct State {
+  std::vector<std::vector<float>> of{size_t(state_part_count)};
+  float* write[state_part_count] = {};
+  explicit State(const Shape& s) {
+    for (const StateShape& p : state_shapes(s)) {
+      size_t size = 1;
+      for (size_t axis : p.axes) size *= axis;
+      of[p.which].assign(size, NAN);
+      write[p.which] = of[p.which].data();
+    }
+  }
+};
+
+// Outputs of steps `first` to `end`, from a state if there is one; the last state goes to `last`.
+std::vector<float> outputs(Workspace& workspace, const Case& c, int first, int end, bool keep,
+                           const State* start, State& last) {
+  Shape s = c.shape;
+  s.steps = end - first, s.keep = keep;
+  const size_t rows = size_t(s.steps) * s.batch, before = size_t(first) * s.batch;
+  std::vector<float> found(rows * s.outputs), cells(rows * s.state());
+  Results results{found.data(), cells.data(), nullptr, nullptr, nullptr, {}};
+  for (int k = 0; k < state_part_count; ++k) results.end[k] = last.write[k];
+  std::vector<Constraint> constraints = c.constraints;
+  for (Constraint& each : constraints)
+    if (each.change == Change::add) each.values += before * s.hidden;
+  workspace.forward(s, c.parameters.read, c.inputs.data() + before * s.inputs, results, constraints,
+                    start ? start->write : nullptr);
+  if (keep) {
+    Values gradients;
+    for (const ParameterShape& p : parameter_shapes(s))
+      gradients.set(p.which, std::vector<float>(p.size(), 0.0f));
+    workspace.backward(c.output_cotangents.data(), c.cell_cotangents.data(), gradients.write);
+  }
+  return found;
+}
+
+// Two halves against the whole, with or without gradients, rounding, snapping and one-hot writes.
+bool continues() {
+  Shape s = random_shape();
+  s.steps = integer(2, 9);
+  const bool keep = integer(0, 1);
+  if (!keep) s.writes = Writes(integer(0, 2));
+  Case c(s);
+  c.constrain();
+  if (s.recurrent()) {
+    Constraint rounding{}, snapping{};
+    rounding.change = Change::round, rounding.count = integer(2, 9);
+    snapping.change = Change::snap, snapping.values = c.states.data(), snapping.count = integer(1, 600);
+    c.constraints.push_back(rounding);
+    if (!keep) c.constraints.insert(c.constraints.begin(), snapping);
+  }
+  const std::vector<const Level*> levels = available_levels();
+  Workspace workspace(integer(1, 3), *levels[integer(0, int(levels.size()) - 1)]);
+  State end(s), middle(s), last(s);
+  const int half = integer(1, s.steps - 1);
+  const std::vector<float> whole = outputs(workspace, c, 0, s.steps, keep, nullptr, end);
+  std::vector<float> parts = outputs(workspace, c, 0, half, keep, nullptr, middle);
+  for (float y : outputs(workspace, c, half, s.steps, keep, &middle, last)) parts.push_back(y);
+  return parts == whole && last.of == end.of;
 }
 
 }  // namespace
@@ -166,12 +241,20 @@ int failures(const Case& c) {
 int main(int, char** arguments) {
   int failed = 0;
   const int sizes = std::atoi(arguments[1]), calls = std::atoi(arguments[2]);
-  for (int k = 0; k < sizes; ++k) failed += failures(Case(random_shape()));
+  for (int k = 0; k < sizes; ++k) {
+    Case c(random_shape());
+    c.constrain();
+    failed += failures(c) + !continues();
+  }
   // More rows than a block of the weight gradients has.
-  failed += failures(Case({9, 50, 3, 2, 20, 21, 5, 2, Controller::lstm, false, 0.0f, 20.0f, true, 0}));
+  Shape plain{};
+  plain.steps = 9, plain.batch = 50, plain.inputs = 3, plain.outputs = 2, plain.hidden = 20;
+  plain.slots = 21, plain.word = 5, plain.heads = 2, plain.clip = 20.0f, plain.keep = true;
+  failed += failures(Case(plain));
 
   Workspace workspace(2, *available_levels()[0]);
-  Case small({2, 3, 1, 1, 3, 5, 2, 2, Controller::lstm, false, 0.0f, 20.0f, true, 0});
+  plain.steps = 2, plain.batch = 3, plain.hidden = 3, plain.slots = 5, plain.word = 2;
+  Case small(plain);
   for (int k = 0; k < calls; ++k) {
     Values gradients;
     for (const ParameterShape& p : parameter_shapes(small.shape))
@@ -192,7 +275,7 @@ int main(int, char** arguments) {
     std::vector<int> slots(rows, 0);
     Workspace growing(integer(1, 2), *available_levels()[integer(0, int(available_levels().size()) - 1)]);
     growing.forward(shape, c.parameters.read, c.inputs.data(),
-                    {outputs.data(), cells.data(), nullptr, nullptr, slots.data()});
+                    {outputs.data(), cells.data(), nullptr, nullptr, slots.data(), {}});
     bool beyond = false;
     for (int count : slots) beyond = beyond || count > limit;
     for (float y : outputs) failed += !beyond && !std::isfinite(y);

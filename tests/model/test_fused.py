@@ -8,12 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from builders import NETWORKS, random_inputs, small_dnc
-from fused_runs import ODD, assert_agrees, compiled
-from hypothesis import given, settings
+from fused_runs import ODD, assert_agrees, compiled, rounding_margin, with_constraints
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from constrained_dnc.model import fused
 from constrained_dnc.model.config import ModelConfig
+from constrained_dnc.model.constraints import Compression, Noise, Regularisation, Rounding
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.model.memory import interface_parts
 
@@ -55,6 +56,30 @@ def test_agrees_with_the_pure_model(approach, clip_value, forget_bias):
         assert_agrees(dnc, inputs, 13, threads)
 
 
+CONSTRAINTS = {
+    "noise, compression": (Noise(0.2), Compression()),
+    "compression, noise": (Compression(), Noise(0.2)),
+    "regularisation, compression, rounding": (
+        Regularisation(task_weight=0.9, num_pairs=5),
+        Compression(),
+        Rounding(3),
+    ),
+    "all of them": (Noise(0.1), Compression(), Rounding(4), Noise(0.3), Compression(), Noise(0.1)),
+}
+
+
+@compiled
+@pytest.mark.parametrize("approach", ["stateful-baseline", "peephole"])
+@pytest.mark.parametrize("constraints", CONSTRAINTS)
+def test_constraints_agree_in_any_order(constraints, approach):
+    """Noise is drawn as in the pure model; values are not so near a half that rounding differs."""
+    config = ModelConfig(13, 5, 3, 9, clip_value=0.8)
+    dnc = with_constraints(small_dnc(approach, config, scale=0.5), *CONSTRAINTS[constraints])
+    inputs = random_inputs(6, 3)
+    assert rounding_margin(dnc, inputs) > 2e-5
+    assert_agrees(dnc, inputs, 13, threads=2)
+
+
 SITUATIONS = {
     "write gate 0: the memory stays empty": {"write_gate": -200.0},
     "write gate 1": {"write_gate": 200.0},
@@ -90,6 +115,11 @@ def random_cases(max_examples: int):
     def decorate(test):
         drawn = given(
             approach=st.sampled_from(FUSED_NETWORKS),
+            constraints=st.none()
+            | st.lists(
+                st.sampled_from([Compression(), Noise(0.2), Rounding(2), Rounding(5)]), max_size=4
+            ),
+            clip_value=st.sampled_from([20.0, 0.7, None]),
             slots=st.integers(1, 130),
             word=st.integers(1, 40),
             reads=st.integers(1, 6),
@@ -104,20 +134,28 @@ def random_cases(max_examples: int):
     return decorate
 
 
-def check_random_case(approach, slots, word, reads, hidden, time, batch, scale, threads):
-    dnc = small_dnc(approach, ModelConfig(slots, word, reads, hidden), scale)
-    assert_agrees(dnc, random_inputs(time, batch), slots, threads)
+def check_random_case(
+    approach, constraints, clip_value, slots, word, reads, hidden, time, batch, scale, threads
+):
+    """`constraints` None leaves those of the approach."""
+    config = ModelConfig(slots, word, reads, hidden, clip_value=clip_value)
+    dnc, inputs = small_dnc(approach, config, scale), random_inputs(time, batch)
+    if constraints is not None and approach != "stateless-baseline":
+        dnc = with_constraints(dnc, *constraints)
+        rounds = any(isinstance(constraint, Rounding) for constraint in constraints)
+        assume(not rounds or rounding_margin(dnc, inputs) > 2e-5)
+    assert_agrees(dnc, inputs, slots, threads)
 
 
 @compiled
-@random_cases(3)
+@random_cases(12)
 def test_agrees_at_random_sizes(**case):
     check_random_case(**case)
 
 
 @compiled
 @pytest.mark.slow
-@random_cases(100)
+@random_cases(200)
 def test_agrees_at_many_random_sizes(**case):
     check_random_case(**case)
     jax.clear_caches()  # every size is another program, and a process can map only a limited number

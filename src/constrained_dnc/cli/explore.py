@@ -10,13 +10,21 @@ import webbrowser
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import urlencode
 
 import tyro
 
 from constrained_dnc import published, zoo
-from constrained_dnc.cli.parsing import Flag, Memory, Selection, TrustCode, option, read_problem
+from constrained_dnc.cli.parsing import (
+    Flag,
+    InferenceOption,
+    Memory,
+    Selection,
+    TrustCode,
+    option,
+    read_problem,
+)
 from constrained_dnc.errors import RunError, SettingError
 from constrained_dnc.files import write_atomically
 from constrained_dnc.model.config import MemorySize, read_memory_size
@@ -48,6 +56,7 @@ class Explore:
     """Write the page of the problem to this self-contained file, and exit."""
     memory: Memory = None
     selection: Selection = None
+    inference: InferenceOption = "network"
     port: Annotated[int | None, option()] = None
     """Port of the page on this machine; by default 8050 or any free one."""
     no_browser: Flag = False
@@ -71,6 +80,14 @@ class Explore:
             self._serve(names, text, memory)
         return 0
 
+    def _options(self) -> dict[str, Any]:
+        """Which parameters and which inference."""
+        return {
+            "selection": self.selection,
+            "inference": self.inference,
+            "trust_code": self.trust_code,
+        }
+
     def _serve(self, names: list[str], text: str | None, memory: MemorySize | None) -> None:
         from constrained_dnc.explorer import server  # noqa: PLC0415 - slow to import
 
@@ -86,7 +103,7 @@ class Explore:
             print(f"from another machine: ssh -N -L {port}:{server.HOST}:{port} {here}", flush=True)
         else:
             webbrowser.open(address)
-        models = server.ModelCache(names, self.selection, trust_code=self.trust_code)
+        models = server.ModelCache(names, **self._options())
         asyncio.run(server.serve(models, listening))
 
     def _write(
@@ -99,7 +116,7 @@ class Explore:
             raise SettingError("--html needs the name of a file")
         if len(names) > 2:
             raise SettingError(f"--html shows one or two models, not {len(names)}")
-        models = [open_model(name, self.selection, trust_code=self.trust_code) for name in names]
+        models = [open_model(name, **self._options()) for name in names]
         first = models[0].task
         if any(model.task.name != first.name for model in models):
             raise SettingError(f"{' and '.join(names)} are models of different tasks")

@@ -15,7 +15,7 @@ import tyro
 from tyro.constructors import PrimitiveConstructorSpec, PrimitiveTypeInfo
 
 from constrained_dnc.approaches import Part, parse_part
-from constrained_dnc.choices import BackendChoice, SelectionRule
+from constrained_dnc.choices import BackendChoice, Inference, SelectionRule
 from constrained_dnc.errors import SettingError, one_of
 from constrained_dnc.tasks.numeral import AbstractNumeralTask
 from constrained_dnc.tasks.task import AbstractTask, Problem
@@ -64,6 +64,10 @@ Memory: TypeAlias = Annotated[
         "Slots of the memory, or growing: as many as an input needs. By default as in training.",
         "INT|growing",
     ),
+]
+InferenceOption: TypeAlias = Annotated[
+    Inference,
+    tyro.conf.arg(help="The network as trained, or with hard writes and snapped states (digital)."),
 ]
 Backend: TypeAlias = Annotated[
     BackendChoice,

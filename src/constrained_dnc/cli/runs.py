@@ -14,6 +14,7 @@ import tyro
 from constrained_dnc.cli.parsing import (
     Backend,
     Flag,
+    InferenceOption,
     Memory,
     RunArgument,
     Selection,
@@ -67,6 +68,7 @@ class Evaluate:
     batches: Annotated[int | None, option()] = None
     """Batches of every length; by default as in the run's config."""
     selection: Selection = None
+    inference: InferenceOption = "network"
     backend: Backend = "auto"
     threads: Threads = None
     json: Flag = False
@@ -91,6 +93,7 @@ class Evaluate:
                 memories=memories,
                 batches=self.batches,
                 selection=self.selection,
+                inference=self.inference,
                 backend=self.backend,
                 threads=self.threads,
                 progress=_show(bar),
@@ -132,7 +135,8 @@ def print_scores(table: pd.DataFrame) -> None:
     print(
         f"\n{row['task']}, {row['approach']}, seed {row['seed']}: parameters of iteration "
         f"{row['iteration']}, selected by {row['selection']}; {row['status']} after "
-        f"{row['iterations']} iterations, skipped updates {row['skipped_updates']}"
+        f"{row['iterations']} iterations, skipped updates {row['skipped_updates']}; "
+        f"{row['inference']} inference"
     )
 
 
@@ -152,6 +156,7 @@ class Frontier:
     batches: int = 1
     """Batches of every length and memory."""
     selection: Selection = None
+    inference: InferenceOption = "network"
     trust_code: TrustCode = False
 
     def run(self) -> int:
@@ -166,7 +171,14 @@ class Frontier:
         folder = Path() if run.is_pretrained else run.folder
         with ProgressBar("percent") as bar:
             table = frontier.map_frontier(
-                run, lengths, memories, self.batches, folder, _show(bar), self.selection
+                run,
+                lengths,
+                memories,
+                self.batches,
+                folder,
+                _show(bar),
+                self.selection,
+                self.inference,
             )
         print(f"frontier: {frontier.draw_frontier(run, table, folder)}")
         return 0
@@ -181,6 +193,7 @@ class Predict:
     """Problems, such as 31410 or "3 1 4 1 0"; without any, the lines of standard input."""
     memory: Memory = None
     selection: Selection = None
+    inference: InferenceOption = "network"
     backend: Backend = "auto"
     json: Flag = False
     """Print problems and answers as one JSON list."""
@@ -201,6 +214,7 @@ class Predict:
             [run.task.format_problem(problem) for problem in problems],
             memory=memory,
             selection=self.selection,
+            inference=self.inference,
             backend=self.backend,
         )
         _note_lengths(run, problems)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from constrained_dnc.approaches import Approach
-from constrained_dnc.choices import RULES, SelectionRule
+from constrained_dnc.choices import RULES, Inference, SelectionRule
 from constrained_dnc.cli.parsing import Flag, TrustCode, option, value_of
 from constrained_dnc.cli.progress import ProgressBar
 from constrained_dnc.cli.terminal import console, print_stderr
@@ -62,8 +62,10 @@ class Study:
     """The address of a running Dask scheduler, such as tcp://head:8786, instead."""
     rules: Annotated[tuple[SelectionRule, ...], option()] = RULES
     """Selection rules whose parameters are evaluated; score alone for a quick look."""
+    inference: Annotated[tuple[Inference, ...], option()] = ("network",)
+    """How models run when they are scored: network, digital, or both."""
     no_analyses: Flag = False
-    """Leave out the analyses of states and memory access, and their figures."""
+    """Leave out the analyses of states and memory access, their figures, and state counts."""
     trust_code: TrustCode = False
     model: ModelConfig = field(default_factory=ModelConfig)
     """Sizes and constants of the DNC."""
@@ -92,7 +94,7 @@ class Study:
 
     def run(self) -> int:
         """Bring every run to its end, then write the report; 1 if a run failed."""
-        for name in ("tasks", "approaches", "rules"):
+        for name in ("tasks", "approaches", "rules", "inference"):
             if f"--{name}" in self.arguments and not getattr(self, name):
                 raise SettingError(f"--{name} needs at least one name")
         if self.workers is not None:
@@ -112,7 +114,7 @@ class Study:
         options = {argument for argument in self.arguments if argument.startswith("--")}
         tasks, trials = self.tasks, self.trials
         approaches: Sequence[str | Approach] = self.approaches
-        rules, analyses = self.rules, not self.no_analyses
+        rules, inferences, analyses = self.rules, self.inference, not self.no_analyses
         if self.study and "--preset" not in options and is_study(folder):
             stored = reopen_study(folder, trust_code=self.trust_code)
             if options <= {"--study", "--workers", "--scheduler", "--trust-code"}:
@@ -121,6 +123,7 @@ class Study:
             approaches = approaches or tuple(config.approach for config in stored.configs)
             trials = trials or max(config.seed for config in stored.configs) + 1
             rules = rules if "--rules" in options else stored.rules
+            inferences = inferences if "--inference" in options else stored.inferences
             analyses = analyses and stored.analyses
         settings = (self.model, self.training, self.evaluation)
         request = make_request(
@@ -131,6 +134,7 @@ class Study:
             parts=settings,
             rules=rules,
             analyses=analyses,
+            inferences=inferences,
         )
         return open_study(folder, request, ["study", *self.arguments])
 

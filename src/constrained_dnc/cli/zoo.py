@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from constrained_dnc.choices import RULES, SelectionRule
 from constrained_dnc.cli.parsing import Flag
 from constrained_dnc.cli.terminal import print_table
-from constrained_dnc.training.disk import SELECTED
+from constrained_dnc.files import read_tensors
+from constrained_dnc.training.disk import DIGITAL, SELECTED
 from constrained_dnc.zoo import RULE, Pretrained, pretrained
 
 
@@ -29,12 +30,13 @@ class Zoo:
             print("This installation has no pretrained models.")
             return 0
         rules = (RULE, *(rule for rule in RULES if rule != RULE)) if self.all else (RULE,)
-        header = ["model", *["selection"] * self.all, "seed", "best of", "iterations"]
+        header = ["model", *["selection"] * self.all, "seed", "best of", "iterations", "states"]
         memories = list(dict.fromkeys(each for model in models for each in model.memories()))
         rows = [row for model in models for row in _rows(model, rules, memories)]
         print("Maximum length: the longest input with at least 95 % right, by memory.\n")
         print_table([*header, *map(_heading, memories)], rows, left=1 + self.all)
         print("\nBest of: of how many trials it is the best, by the score at an unseen length.")
+        print("States: how few its state can be rounded to with 99 % of the score kept.")
         if self.all:
             print(f"*: comes with this package as --selection RULE; {RULE} is the default.")
         return 0
@@ -60,5 +62,14 @@ def _rows(
             model.name if is_first else "",
             *selection,
             *(facts if is_first else [""] * len(facts)),
+            _state_count(model, rule),
             *cells,
         ]
+
+
+def _state_count(model: Pretrained, rule: SelectionRule) -> str:
+    path = model.folder / DIGITAL[rule]
+    if not path.exists():
+        return "-"
+    count = read_tensors(path)[1]["state_count"]
+    return "-" if count is None else str(count)

@@ -9,7 +9,7 @@ from pathlib import Path
 import matplotlib as mpl
 import pandas as pd
 
-from constrained_dnc.choices import EXTENSION, SelectionRule
+from constrained_dnc.choices import EXTENSION, Inference, SelectionRule
 from constrained_dnc.config import parse_lengths
 from constrained_dnc.evaluation.scoring import Progress, make_plan, measure
 from constrained_dnc.evaluation.subject import subject_of
@@ -44,9 +44,10 @@ def map_frontier(
     folder: Path,
     progress: Progress | None = None,
     selection: SelectionRule | None = None,
+    inference: Inference = "network",
 ) -> pd.DataFrame:
     """Evaluate every pair of length and memory, and store the table in FOLDER/frontier.parquet."""
-    subject = subject_of(run, selection=selection)
+    subject = subject_of(run, selection=selection, inference=inference)
     plan = make_plan(subject.settings, subject.training_slots, lengths, memories, batches)
     table = measure(subject, plan, subject.backend(), progress)
     make_folder(folder)

@@ -30,7 +30,9 @@ def outputs_of(
     inputs: Float[Any, "time batch inputs"],
 ) -> Float[np.ndarray, "time batch outputs"]:
     """The outputs of a model that runs with this memory instead of that of training."""
-    return np.asarray(backend.forward(model.with_memory_size(memory), inputs).outputs)
+    return np.asarray(
+        backend.forward(model.with_memory_size(memory), inputs, keep_state=False).outputs
+    )
 
 
 def growing_memory(training_slots: int, free_capacity: float) -> Growing:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from constrained_dnc.choices import BackendChoice, SelectionRule
+from constrained_dnc.choices import BackendChoice, Inference, SelectionRule
 from constrained_dnc.evaluation.memories import outputs_of
 from constrained_dnc.evaluation.subject import subject_of
 from constrained_dnc.model.config import MemorySize
@@ -25,15 +25,17 @@ def predict(
     task: AbstractTask | str | None = None,
     memory: MemorySize | None = None,
     selection: SelectionRule | None = None,
+    inference: Inference = "network",
     backend: BackendChoice = "auto",
 ) -> Answer:
     """The answer of a run, or of a model with its task, to a problem, or a list of answers.
 
     A problem is text, plain values or an array: "3 1 4", (3, 1, 4), numpy.array([3, 1, 4]).
     Several, in a list, a tuple or an array of one more dimension, may differ in length. The memory
-    is a number of slots or "growing", by default that of training.
+    is a number of slots or "growing", by default that of training; `inference="digital"` makes
+    writes hard and states snap.
     """
-    subject = subject_of(model, task, selection)
+    subject = subject_of(model, task, selection, inference=inference)
     problems, is_one = read_problems(subject.task, problem)
     computing = subject.backend(backend, threads=1)
     slots = subject.memory(subject.training_slots if memory is None else memory)

@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 import pandas as pd
 
-from constrained_dnc.choices import BackendChoice, SelectionRule
+from constrained_dnc.choices import BackendChoice, Inference, SelectionRule
 from constrained_dnc.config import EvaluationConfig, parse_lengths
 from constrained_dnc.errors import RunError, SettingError, require_integer
 from constrained_dnc.evaluation.floors import floor, least_score_to_go_on
@@ -52,6 +52,7 @@ def evaluate(
     memories: Iterable[MemorySize] | None = None,
     batches: int | None = None,
     selection: SelectionRule | None = None,
+    inference: Inference = "network",
     settings: EvaluationConfig | None = None,
     backend: BackendChoice = "auto",
     threads: int | None = None,
@@ -66,12 +67,14 @@ def evaluate(
     input. Lengths beyond the slots (growing: beyond training lengths) are given up after one whose
     score is near the floor: their rows have 0 batches and no score.
 
+    `inference="digital"` scores the model with hard writes and snapped states; see `calibrate`.
+
     The rows of a run are merged into RUN/evaluation.parquet. Those of a pretrained model, or of a
     model without a run, are stored only in a file named by `store`; False stores nothing. With
     `reuse`, rows that are stored already are not measured again. `progress` gets the work done, all
     work and the row.
     """
-    subject = subject_of(model, task, selection, settings)
+    subject = subject_of(model, task, selection, settings, inference)
     plan = make_plan(subject.settings, subject.training_slots, lengths, memories, batches)
     path = Path(store) if store else None
     if store is None and subject.run is not None and not subject.run.is_pretrained:
@@ -180,6 +183,7 @@ def _row(subject: Subject, planned: Planned, level: float, shares: Shares) -> di
         **subject.origin,
         "task": subject.task.name,
         "memory": str(planned.memory),
+        "inference": subject.inference,
         "length": planned.length,
         "batches": planned.batches,
         "batch_size": subject.settings.batch_size,
@@ -206,7 +210,7 @@ def _known_shares(
 ) -> dict[tuple[str, int, int], dict[str, float]]:
     """Stored scores of the subject's parameters, by memory, length and batches."""
     wanted = {name: subject.origin[name] for name in ("run_id", "selection", "iteration")}
-    wanted["batch_size"] = subject.settings.batch_size
+    wanted |= {"batch_size": subject.settings.batch_size, "inference": subject.inference}
     rows = stored[np.logical_and.reduce([stored[name] == wanted[name] for name in wanted])]
     return {
         (row["memory"], row["length"], row["batches"]): {name: row[name] for name in SHARES}
@@ -215,7 +219,7 @@ def _known_shares(
 
 
 def merge(stored: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
-    """Replace stored rows by new ones with equal run, rule, memory and length.
+    """Replace stored rows by new ones with equal run, rule, memory, inference and length.
 
     Stored rows of this run and rule that were measured with other parameters are dropped.
     """
@@ -226,5 +230,5 @@ def merge(stored: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
     same = stored[is_same_rule & (stored["iteration"] == first["iteration"])]
     now = {name: first[name] for name in ("iterations", "status", "skipped_updates")}
     merged = concat_results([stored[~is_same_rule], same.assign(**now), table])
-    key = ["run_id", "selection", "memory", "length"]
+    key = ["run_id", "selection", "memory", "inference", "length"]
     return sort_results(merged.drop_duplicates(key, keep="last"), key)

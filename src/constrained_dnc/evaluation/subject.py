@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from constrained_dnc.choices import BackendChoice, SelectionRule
+from constrained_dnc.choices import INFERENCES, BackendChoice, Inference, SelectionRule
 from constrained_dnc.config import EvaluationConfig
 from constrained_dnc.cores import MAX_THREADS
-from constrained_dnc.errors import SettingError, require_integer
+from constrained_dnc.digital.calibration import Digital, calibrate
+from constrained_dnc.digital.storage import digital_of, stored_digital
+from constrained_dnc.errors import SettingError, one_of, require_integer
 from constrained_dnc.evaluation.memories import growing_memory, least_free_capacity, memory_for
 from constrained_dnc.model.backend import AbstractBackend, choose_backend
 from constrained_dnc.model.config import GROWING, MemorySize, require_memory_size
@@ -30,6 +33,7 @@ UNKNOWN: Mapping[str, object] = {
     "iterations": 0,
     "status": "",
     "skipped_updates": 0,
+    "state_count": math.nan,
 }
 """The columns of results that name the origin of the parameters, for a model without a run."""
 
@@ -45,6 +49,7 @@ class Subject:
     origin: Mapping[str, object] = field(default_factory=lambda: UNKNOWN)
     run: Run | None = None
     selected: Selected | None = None
+    inference: Inference = "network"
 
     @property
     def training_slots(self) -> int:
@@ -80,18 +85,23 @@ def subject_of(
     task: AbstractTask | str | None = None,
     selection: SelectionRule | None = None,
     settings: EvaluationConfig | None = None,
+    inference: Inference = "network",
 ) -> Subject:
     """The subject for a run, or for a model and its task."""
+    if inference not in INFERENCES:
+        raise SettingError("inference", inference, one_of(INFERENCES, inference))
     if isinstance(model, DNC):
         if task is None:
             raise SettingError("a model needs its task: evaluate(model, task)")
         task = get_task(task) if isinstance(task, str) else task
-        return Subject(model, task, settings or EvaluationConfig())
+        subject = Subject(model, task, settings or EvaluationConfig())
+        return subject if inference == "network" else _digitised(subject, calibrate(model, task))
     if task is not None:
         raise SettingError("a run knows its task: leave the argument out")
     run = model if isinstance(model, Run) else load_run(model)
     rule = selection or run.default_rule
     selected, status = run.selected(rule), run.status
+    stored = stored_digital(run, selected)
     origin = {
         "run_id": run.config.run_id,
         "approach": run.config.approach.name,
@@ -101,7 +111,24 @@ def subject_of(
         "iterations": status.iteration,
         "status": status.state,
         "skipped_updates": status.skipped_updates,
+        "state_count": math.nan if stored is None else _number(stored.state_count),
     }
     settings = settings or run.config.evaluation
     max_length = run.config.training.max_length
-    return Subject(selected.model, run.task, settings, max_length, origin, run, selected)
+    subject = Subject(selected.model, run.task, settings, max_length, origin, run, selected)
+    if inference == "network":
+        return subject
+    return _digitised(subject, stored or digital_of(run, selected))
+
+
+def _digitised(subject: Subject, digital: Digital) -> Subject:
+    return replace(
+        subject,
+        model=digital.apply(subject.model),
+        origin={**subject.origin, "state_count": _number(digital.state_count)},
+        inference="digital",
+    )
+
+
+def _number(count: int | None) -> float:
+    return math.nan if count is None else float(count)

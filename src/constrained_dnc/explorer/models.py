@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from constrained_dnc import zoo
-from constrained_dnc.choices import SelectionRule
+from constrained_dnc.choices import INFERENCES, Inference, SelectionRule
 from constrained_dnc.config import TrainingConfig
 from constrained_dnc.evaluation.subject import Subject, subject_of
 from constrained_dnc.explorer.scores import Curve, pretrained_curves, stored_curves
@@ -41,8 +41,8 @@ class Model:
     """Stored scores, those of the parameters shown first."""
     memory_size: int  # slots of the memory in training
     load: Callable[[], Subject]
-    inference: str = "network"
-    inferences: Sequence[str] = ("network",)  # that it can be shown with
+    inference: Inference = "network"
+    inferences: Sequence[Inference] = ("network",)  # that it can be shown with
 
     @cached_property
     def subject(self) -> Subject:
@@ -51,7 +51,7 @@ class Model:
 
     @property
     def dnc(self) -> DNC:
-        """The network itself."""
+        """The network itself, or with its digital parts."""
         return self.subject.model
 
     @property
@@ -65,7 +65,11 @@ class Model:
 
 
 def open_model(
-    name: str, selection: SelectionRule | None = None, *, trust_code: bool = False
+    name: str,
+    selection: SelectionRule | None = None,
+    *,
+    inference: Inference = "network",
+    trust_code: bool = False,
 ) -> Model:
     """A pretrained model, zoo:TASK/APPROACH, or the one that a run directory holds now.
 
@@ -92,7 +96,9 @@ def open_model(
         if run.is_pretrained
         else stored_curves(run, rule, iteration),
         memory_size=run.config.model.memory_size,
-        load=lambda: subject_of(run, selection=rule),
+        load=lambda: subject_of(run, selection=rule, inference=inference),
+        inference=inference,
+        inferences=INFERENCES,
     )
 
 

@@ -151,7 +151,7 @@ def state_paths(
         inputs = np.concatenate([inputs, others.inputs], axis=1)
     dnc = with_memory(model, trace.memory_size)
     backend = choose_backend("auto", dnc, model.task.loss, threads=1)
-    states = np.asarray(backend.forward(dnc, inputs).cell_states)
+    states = np.asarray(backend.forward(dnc, inputs, keep_state=False).cell_states)
     if not states.shape[-1] or not np.isfinite(states).all():
         return None
     return reduce_states(states, dimensions=2)[0]

@@ -21,7 +21,7 @@ from constrained_dnc.cores import available_cores
 from constrained_dnc.errors import RunError, SettingError, one_of
 from constrained_dnc.model import fused
 from constrained_dnc.model.constraints import AbstractConstraint
-from constrained_dnc.model.dnc import DNC, Unrolled
+from constrained_dnc.model.dnc import DNC, DNCState, Unrolled
 from constrained_dnc.model.growing import Growing
 from constrained_dnc.model.losses import task_loss, total_loss
 from constrained_dnc.shapes import AnyArray, Array, Float
@@ -50,8 +50,23 @@ class AbstractBackend(abc.ABC):
         """
 
     @abc.abstractmethod
-    def forward(self, model: DNC, inputs: Any) -> Unrolled:
-        """Outputs and cell states, without a gradient."""
+    def value_and_grad_from(
+        self, model: DNC, batch: Any, state: DNCState, key: Array | None = None
+    ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]], DNC, DNCState]:
+        """As `value_and_grad` for a batch that continues from `state`, and the state after it.
+
+        The state is a constant: no gradient flows into the sequence before.
+        """
+
+    @abc.abstractmethod
+    def forward(
+        self, model: DNC, inputs: Any, state: DNCState | None = None, *, keep_state: bool = True
+    ) -> Unrolled:
+        """Outputs and cell states, without a gradient, from empty memories or from `state`.
+
+        The state after the last step is returned unless the memory grows. It has a link of slots *
+        slots numbers for each sample; `keep_state=False` leaves it out.
+        """
 
     @abc.abstractmethod
     def weights(self, model: DNC, inputs: Any) -> tuple[Any, Any]:
@@ -61,15 +76,16 @@ class AbstractBackend(abc.ABC):
         self, model: DNC, batch: Any
     ) -> tuple[Float[Array, ""], Float[Array, "time batch outputs"]]:
         """The mean task loss of a batch, without a gradient, and the outputs it comes from."""
-        outputs = self.forward(model, batch.inputs).outputs
+        outputs = self.forward(model, batch.inputs, keep_state=False).outputs
         return _mean_task_loss(outputs, batch.targets, batch.mask, self.loss_kind), outputs
 
 
 class PureBackend(AbstractBackend):
     """Jitted JAX: gradients are compiled once for every number of steps.
 
-    Without a gradient the number of steps is rounded up, so that few programs serve all lengths.
-    The steps after the end are blank and left out of the result: no step sees a later one.
+    With neither a gradient nor a state the number of steps is rounded up, so that few programs
+    serve all lengths. The steps after the end are blank and left out of the result: no step sees a
+    later one.
     """
 
     name = "pure"
@@ -77,13 +93,25 @@ class PureBackend(AbstractBackend):
     def value_and_grad(
         self, model: DNC, batch: Any, key: Array | None = None
     ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]], DNC]:
-        (loss, parts), gradient = _pure_value_and_grad(model, batch, key, self.loss_kind)
+        (loss, (parts, _)), gradient = _pure_value_and_grad(model, batch, key, self.loss_kind)
         return loss, parts, gradient
 
-    def forward(self, model: DNC, inputs: Any) -> Unrolled:
-        if isinstance(model.memory.size, Growing):
-            return _grown(model, inputs, model.memory.size)
+    def value_and_grad_from(
+        self, model: DNC, batch: Any, state: DNCState, key: Array | None = None
+    ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]], DNC, DNCState]:
+        (loss, (parts, end)), gradient = _pure_value_and_grad(
+            model, batch, key, self.loss_kind, state
+        )
+        return loss, parts, gradient, end
+
+    def forward(
+        self, model: DNC, inputs: Any, state: DNCState | None = None, *, keep_state: bool = True
+    ) -> Unrolled:
         model.check_inputs(inputs)
+        if isinstance(model.memory.size, Growing) and state is None:
+            return _grown(model, inputs, model.memory.size)
+        if keep_state or state is not None:
+            return _pure_forward(model, inputs, state, keep_state)
         steps = len(inputs)
         unrolled = _pure_forward(model, padded(inputs))
         return Unrolled(unrolled.outputs[:steps], unrolled.cell_states[:steps], None)
@@ -108,17 +136,34 @@ class FusedBackend(AbstractBackend):
     def value_and_grad(
         self, model: DNC, batch: Any, key: Array | None = None
     ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]], DNC]:
+        loss, parts, gradient, _ = self._differentiate(model, batch, None, key)
+        return loss, parts, gradient
+
+    def value_and_grad_from(
+        self, model: DNC, batch: Any, state: DNCState, key: Array | None = None
+    ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]], DNC, DNCState]:
+        return self._differentiate(model, batch, state, key)
+
+    def _differentiate(
+        self, model: DNC, batch: Any, state: DNCState | None, key: Array | None
+    ) -> Any:
         with self._alone:
-            run = self._unroll.forward(model, batch.inputs, keep=True)
+            run = self._unroll.forward(
+                model, batch.inputs, state=state, key=key, keep=True, end=state is not None
+            )
             (loss, parts), cotangents = _loss_and_cotangents(
                 run.outputs, run.cell_states, batch, model.constraints, self.loss_kind
             )
-            return loss, parts, self._unroll.backward(run, *cotangents)
+            return loss, parts, self._unroll.backward(run, *cotangents), run.state
 
-    def forward(self, model: DNC, inputs: Any) -> Unrolled:
+    def forward(
+        self, model: DNC, inputs: Any, state: DNCState | None = None, *, keep_state: bool = True
+    ) -> Unrolled:
+        end = keep_state and not isinstance(model.memory.size, Growing)
         with self._alone:
-            run = self._unroll.forward(model, inputs)
-        return Unrolled(jnp.asarray(run.outputs), jnp.asarray(run.cell_states), None)
+            run = self._unroll.forward(model, inputs, state=state, end=end)
+        outputs, cell_states = jnp.asarray(run.outputs), jnp.asarray(run.cell_states)
+        return Unrolled(outputs, cell_states, None, run.state)
 
     def weights(self, model: DNC, inputs: Any) -> tuple[Any, Any]:
         with self._alone:
@@ -174,19 +219,24 @@ def rounded_up(steps: int) -> int:
 
 
 @eqx.filter_jit
-def _pure_value_and_grad(model: DNC, batch: Any, key: Array | None, kind: Loss) -> Any:
+def _pure_value_and_grad(
+    model: DNC, batch: Any, key: Array | None, kind: Loss, state: DNCState | None = None
+) -> Any:
     def loss(model: DNC) -> Any:
-        unrolled = model.unroll(batch.inputs, key=key)
-        return total_loss(unrolled.outputs, unrolled.cell_states, batch, kind, model.constraints)
+        run = model.unroll(batch.inputs, state, key=key)
+        total, parts = total_loss(run.outputs, run.cell_states, batch, kind, model.constraints)
+        return total, (parts, None if state is None else run.state)
 
     with_gradient: Any = eqx.filter_value_and_grad(loss, has_aux=True)
     return with_gradient(model)
 
 
 @eqx.filter_jit
-def _pure_forward(model: DNC, inputs: Any) -> Unrolled:
-    unrolled = model.unroll(inputs)
-    return Unrolled(unrolled.outputs, unrolled.cell_states, None)
+def _pure_forward(
+    model: DNC, inputs: Any, state: DNCState | None = None, keep_state: bool = False
+) -> Unrolled:
+    run = model.unroll(inputs, state)
+    return Unrolled(run.outputs, run.cell_states, None, run.state if keep_state else None)
 
 
 def _grown(model: DNC, inputs: Any, growing: Growing) -> Unrolled:

@@ -63,8 +63,8 @@ class AbstractController(eqx.Module):
 
 
 class LstmState(eqx.Module):
-    cell: Float[Array, "hidden"]  # c
-    hidden: Float[Array, "hidden"] | None  # h, unless the gates see c instead
+    cell: Float[Array, "*batch hidden"]  # c
+    hidden: Float[Array, "*batch hidden"] | None  # h, unless the gates see c instead
 
 
 class Lstm(AbstractController):

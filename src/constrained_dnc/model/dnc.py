@@ -46,7 +46,7 @@ class Unrolled(eqx.Module):
     outputs: Float[Array, "time batch outputs"]
     cell_states: Float[Array, "time batch cell"]
     internals: Internals | None  # of every step, if requested
-    state: DNCState | None = None  # after the last step; the backends leave it out
+    state: DNCState | None = None  # after the last step
 
 
 class DNC(eqx.Module):
@@ -174,7 +174,7 @@ class DNC(eqx.Module):
         inputs = jnp.asarray(inputs)
         num_steps, batch, _ = inputs.shape
         if state is not None:
-            self._check_state(state, batch)
+            self.check_state(state, batch)
         start = state or self.initial_states(batch, num_steps)
         keys = None if key is None else jax.random.split(key, num_steps)
 
@@ -199,7 +199,7 @@ class DNC(eqx.Module):
         if dtype != expected:
             raise SettingError("the dtype of inputs", str(dtype), f"{expected}, as the parameters")
 
-    def _check_state(self, state: DNCState, batch: int) -> None:
+    def check_state(self, state: DNCState, batch: int) -> None:
         """Refuse a state of another model, batch size or memory size."""
         if isinstance(self.memory.size, Growing):
             raise SettingError("a model with a growing memory cannot continue from a state")

@@ -36,11 +36,12 @@ class Findings:
 
     @cached_property
     def rows(self) -> pd.DataFrame:
-        """The rows of this rule; a length that was given up counts as all wrong."""
+        """The network's rows of this rule; a length that was given up counts as all wrong."""
         frame = self.study.results
         if self.iterations is not None:
             frame = self.study.history[self.study.history["iterations"] == self.iterations]
-        return with_failures_as_zero(frame[frame["selection"] == self.selection])
+        is_ours = (frame["selection"] == self.selection) & (frame["inference"] == "network")
+        return with_failures_as_zero(frame[is_ours])
 
     @cached_property
     def tasks(self) -> tuple[str, ...]:

@@ -26,7 +26,8 @@ from constrained_dnc.study.layout import (
     seeds_of,
 )
 
-ORDER = ["task", "approach", "seed", "run_id", "selection", "memory", "length", "iterations"]
+ORDER = ["task", "approach", "seed", "run_id", "selection", "memory", "inference", "length"]
+ORDER.append("iterations")
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from multiprocessing import resource_tracker
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
@@ -176,7 +177,7 @@ def _submit(client: Client, plan: Plan, config: Config, place: int) -> Future:
     Tasks whose keys share a prefix are queued by the scheduler and started by priority; others
     would be assigned to workers at once, in no order.
     """
-    shared = Plan(plan.folder.resolve(), (), plan.rules, plan.analyses)
+    shared = replace(plan, folder=plan.folder.resolve(), configs=())
     key, texts = f"trial-{config.run_id}-{time.time_ns()}", sources("task", config.user_code)
     return client.submit(
         run_trial, shared, config.to_json(), texts, key=key, priority=-place, retries=RETRIES

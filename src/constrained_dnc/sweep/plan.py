@@ -12,7 +12,14 @@ from typing import Any
 import pandas as pd
 
 from constrained_dnc.approaches import APPROACHES, Approach
-from constrained_dnc.choices import PAPER_RULE, RULES, SelectionRule, extended
+from constrained_dnc.choices import (
+    INFERENCES,
+    PAPER_RULE,
+    RULES,
+    Inference,
+    SelectionRule,
+    extended,
+)
 from constrained_dnc.config import (
     Config,
     Parts,
@@ -68,6 +75,8 @@ class Request:
     """The selection rules whose parameters are evaluated."""
     analyses: bool = True
     """Whether states and memory modes are analysed."""
+    inferences: tuple[Inference, ...] = ("network",)
+    """How models run when they are evaluated."""
 
     def configs(self) -> list[Config]:
         """The configs of all runs, trial by trial, so that early results cover everything."""
@@ -90,6 +99,7 @@ def make_request(
     parts: Parts | None = None,
     rules: Sequence[str] = (),
     analyses: bool = True,
+    inferences: Sequence[Inference] = ("network",),
 ) -> Request:
     """Complete a request from the budget of its preset, and check it."""
     budget = get_preset(preset)
@@ -112,6 +122,7 @@ def make_request(
         parts,
         tuple(rule for rule in RULES if rule in (rules or RULES)),
         analyses,
+        tuple(each for each in INFERENCES if each in inferences),
     )
 
 
@@ -123,6 +134,7 @@ class Plan:
     configs: tuple[Config, ...] = ()
     rules: tuple[SelectionRule, ...] = RULES
     analyses: bool = True
+    inferences: tuple[Inference, ...] = ("network",)
 
     def is_done(self, config: Config) -> bool:
         """Trained at least as long as requested, evaluated at all lengths, and analysed."""
@@ -138,8 +150,9 @@ class Plan:
             layout.results_file(self.folder, run_id, longest), config.evaluation.batch_size
         )
         return all(
-            stored.get((rule, str(row.memory), row.length)) in (0, row.batches)  # 0: given up
-            for rule, row in self.rows_of(config)
+            stored.get((rule, inference, str(row.memory), row.length)) in (0, row.batches)
+            for rule, row in self.rows_of(config)  # 0: given up
+            for inference in self.inferences
         )
 
     def rules_of(self, config: Config) -> list[SelectionRule]:
@@ -165,9 +178,9 @@ class Plan:
         return [config for config in self.configs if not self.is_done(config)]
 
 
-def _stored_batches(path: Path, batch_size: int) -> dict[tuple[str, str, int], int]:
-    """Batches of that size by rule, memory and length in a file of results."""
-    key = ["selection", "memory", "length"]
+def _stored_batches(path: Path, batch_size: int) -> dict[tuple[str, str, str, int], int]:
+    """Batches of that size by rule, inference, memory and length in a file of results."""
+    key = ["selection", "inference", "memory", "length"]
     try:
         rows = pd.read_parquet(path, columns=[*key, "batches", "batch_size"])
     except Exception:  # a corrupt file: of many kinds
@@ -180,7 +193,8 @@ def _stored_batches(path: Path, batch_size: int) -> dict[tuple[str, str, int], i
 
 def open_study(folder: Path, request: Request, command: Sequence[str] = ()) -> Plan:
     """Create a study directory, or resume one with the same, more or longer runs."""
-    plan = Plan(folder, tuple(request.configs()), request.rules, request.analyses)
+    configs = tuple(request.configs())
+    plan = Plan(folder, configs, request.rules, request.analyses, request.inferences)
     part = {
         "tasks": [get_task(task).name for task in request.tasks],
         "approaches": [approach.name for approach in request.approaches],
@@ -233,6 +247,9 @@ def _write_study(
                 *requests,
             ],
             "rules": [r for r in RULES if r in (*stored.get("rules", ()), *plan.rules)],
+            "inferences": [
+                i for i in INFERENCES if i in (*stored.get("inferences", ()), *plan.inferences)
+            ],
             "analyses": stored.get("analyses", False) or plan.analyses,
             "memories": [str(memory) for memory in memories_of(configs[0])],
             "settings": settings,
@@ -254,6 +271,7 @@ def reopen_study(folder: Path, *, trust_code: bool = False) -> Plan:
     try:
         configs = _stored_configs(stored)
         rules, analyses = tuple(stored["rules"]), bool(stored["analyses"])
+        inferences = tuple(stored["inferences"])
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise RunError(f"{folder / STUDY} is corrupt: {type(error).__name__}: {error}") from error
     user_code = sorted({name for config in configs for name in config.user_code})
@@ -264,7 +282,7 @@ def reopen_study(folder: Path, *, trust_code: bool = False) -> Plan:
         )
     with locked(layout.study_lock(folder), wait=True):
         _quarantine(folder)
-    return Plan(folder, configs, rules, analyses)
+    return Plan(folder, configs, rules, analyses, inferences)
 
 
 def _stored_configs(stored: Mapping[str, Any]) -> tuple[Config, ...]:

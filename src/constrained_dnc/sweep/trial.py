@@ -12,6 +12,7 @@ from typing import SupportsFloat
 
 from constrained_dnc.analysis.internals import analyse_model, analyse_run
 from constrained_dnc.config import Config, with_min_iterations
+from constrained_dnc.digital.storage import digital_of
 from constrained_dnc.errors import RunError, SettingError, first_line
 from constrained_dnc.evaluation.memories import growing_memory, outputs_of
 from constrained_dnc.evaluation.scoring import evaluate, make_plan, work_of
@@ -113,16 +114,22 @@ def _trained(config: Config, folder: Path) -> Run:
 
 def _complete(plan: Plan, config: Config, run: Run) -> None:
     """Evaluate and analyse; the results are written last, because they make the run done."""
+    rules = plan.rules_of(config)
+    if plan.analyses:
+        for rule in rules:  # for the state count in the results
+            digital_of(run, run.selected(rule), threads=1)
     tables = [
         evaluate(
             run,
             memories=[memory],
             selection=rule,
+            inference=inference,
             settings=config.evaluation,
             threads=1,
             reuse=True,
         )
-        for rule in plan.rules_of(config)
+        for rule in rules
+        for inference in plan.inferences
         for memory in memories_of(config, rule)
     ]
     if plan.analyses:

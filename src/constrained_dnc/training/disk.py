@@ -7,8 +7,9 @@ checkpoint-a.safetensors, checkpoint-b.safetensors  all that a resume needs, alt
 selected.safetensors, selected-RULE.safetensors     the parameters that a rule selected
 nonfinite/iteration-ITERATION.safetensors           the parameters before a skipped update
 lock                     held by the process that trains
-evaluation.parquet       scores, one row per rule, memory and length
+evaluation.parquet       scores, one row per rule, memory, inference and length
 free-capacity.json       the least free capacity of selected parameters, for a growing memory
+digital-RULE.safetensors  the digital parts of selected parameters, and how they were chosen
 frontier.parquet, frontier.png  scores over length and memory size
 """
 
@@ -27,6 +28,7 @@ SELECTED: dict[SelectionRule, str] = {
 }
 NONFINITE = "nonfinite"
 FREE_CAPACITY = "free-capacity.json"
+DIGITAL: dict[SelectionRule, str] = {rule: f"digital-{rule}.safetensors" for rule in SELECTED}
 FRONTIER, FRONTIER_PICTURE = "frontier.parquet", "frontier.png"
 
 

@@ -1,7 +1,7 @@
 """Randomness: every batch has its own key, so that no generator state needs to be saved.
 
-Keys of training are (seed, stream, iteration); those of evaluation have four parts, so that no two
-are equal.
+Keys of training are (seed, stream, iteration); those of evaluation and calibration have four parts,
+so that no two are equal.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from constrained_dnc.config import Config
 from constrained_dnc.shapes import Array
 from constrained_dnc.tasks.task import AbstractTask, Batch, generator_of
 
-LENGTHS, SEEN, UNSEEN, ENTROPY, EVALUATION = range(5)
+LENGTHS, SEEN, UNSEEN, ENTROPY, EVALUATION, CALIBRATION = range(6)
 ENTROPY_BATCH_SIZE = 8
 
 

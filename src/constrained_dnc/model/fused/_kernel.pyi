@@ -1,4 +1,4 @@
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -8,10 +8,10 @@ class Settings:
         controller: str,
         word_size: int,
         num_reads: int,
-        compression: bool,
         forget_bias: float,
         clip_value: float | None = None,
         used_slots: bool = False,
+        writes: str = "soft",
     ) -> None: ...
 
 class Growing:
@@ -25,15 +25,19 @@ class Kernel:
         parameters: Mapping[str, object],
         inputs: object,
         memory_size: int,
+        constraints: Sequence[tuple[str, object]],
         keep: bool,
         weights: bool,
         growing: Growing | None = None,
+        state: Mapping[str, object] | None = None,
+        end: bool = False,
     ) -> tuple[
         np.ndarray,
         np.ndarray,
         np.ndarray | None,
         np.ndarray | None,
         np.ndarray | None,
+        dict[str, np.ndarray] | None,
         int,
     ]: ...
     def backward(

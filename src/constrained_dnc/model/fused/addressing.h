@@ -174,6 +174,17 @@ void allocation_weights(float* weights, int* order, float* filled, const float* 
   }
 }
 
+// All of the weight on the slot that has the most; the first of equals.
+void one_hot(float* weights, const MemorySizes& s) {
+  Vec total{};
+  for (int j = 0; j < s.span; j += lanes) total += load(weights + j);
+  int most = 0;
+  for (int i = 1; i < s.visited; ++i)
+    if (weights[i] > weights[most]) most = i;
+  for (int j = 0; j < s.span; j += lanes) store(weights + j, Vec{});
+  weights[most] = sum(total);
+}
+
 // The first `rows` rows of L_ij = (1 - w_i - w_j) L_ij + w_i p_j, diagonal zero.
 struct LinkUpdate {
   float* link;

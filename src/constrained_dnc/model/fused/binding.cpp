@@ -3,6 +3,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -16,6 +17,7 @@
 #include <new>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernel.h"
@@ -100,6 +102,13 @@ Controller controller_named(const std::string& name) {
   refuse("controller is '" + name + "', not feed_forward, lstm or peephole");
 }
 
+Writes writes_named(const std::string& name) {
+  if (name == "soft") return Writes::soft;
+  if (name == "one-hot") return Writes::one_hot;
+  if (name == "one-hot-allocation") return Writes::one_hot_allocation;
+  refuse("writes is '" + name + "', not soft, one-hot or one-hot-allocation");
+}
+
 const Level& level_named(const std::optional<std::string>& name) {
   std::string accepted;
   for (const Level* level : available_levels()) {
@@ -112,11 +121,15 @@ const Level& level_named(const std::optional<std::string>& name) {
 struct Settings {
   std::string controller;
   int word_size, num_reads;
-  bool compression;
   float forget_bias;
   std::optional<float> clip_value;
   bool used_slots;
+  std::string writes;
 };
+
+// Changes of the cell state in their order: compression, noise with what is added, rounding with its
+// number of levels, snapping with the states.
+using Constraints = std::vector<std::pair<std::string, nb::object>>;
 
 struct Growing {
   float free_capacity;
@@ -129,13 +142,14 @@ class Kernel {
       : workspace_(checked_size("threads", threads < 1 ? 0 : threads), level_named(simd)) {}
 
   nb::tuple forward(const Settings& settings, nb::dict parameters, nb::object inputs,
-                    size_t memory_size, bool keep, bool weights,
-                    std::optional<Growing> growing) {
+                    size_t memory_size, const Constraints& changes, bool keep, bool weights,
+                    std::optional<Growing> growing, std::optional<nb::dict> state, bool end) {
     const std::unique_lock<std::mutex> alone = enter();
     workspace_.forget();
     Shape shape = shape_of(settings, parameters, inputs, memory_size, keep);
     if (growing) {
       if (keep || weights) refuse("a growing memory has neither a gradient nor weights to return");
+      if (state || end) refuse("a growing memory cannot continue from a state");
       start_growing(shape, *growing);
     }
     const float* values[parameter_count] = {};
@@ -146,13 +160,29 @@ class Kernel {
     }
     const size_t T = shape.steps, B = shape.batch, N = shape.slots, R = shape.heads;
     const float* x = checked("inputs", inputs, {T, B, size_t(shape.inputs)}, owners);
+    std::vector<Constraint> constraints = constraints_of(changes, shape, owners);
+    if (keep && (shape.writes != Writes::soft || snaps(constraints)))
+      refuse("one-hot writes and snapped states have no gradient");
+    const float* start[state_part_count] = {};
+    if (state)
+      for (const StateShape& p : state_shapes(shape))
+        start[p.which] = checked(p.name, (*state)[p.name], p.axes, owners);
 
     Fresh outputs = fresh({T, B, size_t(shape.outputs)});
     Fresh cell_states = fresh({T, B, size_t(shape.state())});
     std::optional<Fresh> read, write;
     if (weights) read = fresh({T, B, R, N}), write = fresh({T, B, N});
     Results results{outputs.data(), cell_states.data(), read ? read->data() : nullptr,
-                    write ? write->data() : nullptr, nullptr};
+                    write ? write->data() : nullptr, nullptr, {}};
+    std::optional<nb::dict> last;
+    if (end) {
+      last.emplace();
+      for (const StateShape& p : state_shapes(shape)) {
+        Fresh array = fresh(p.axes);
+        results.end[p.which] = array.data();
+        (*last)[p.name] = array;
+      }
+    }
     std::optional<Counts> slots;
     if (growing) {
       slots = fresh<Counts>({T, B});
@@ -161,9 +191,9 @@ class Kernel {
     }
     {
       nb::gil_scoped_release release;
-      workspace_.forward(shape, values, x, results);
+      workspace_.forward(shape, values, x, results, std::move(constraints), state ? start : nullptr);
     }
-    return nb::make_tuple(outputs, cell_states, read, write, slots, ++forwards_);
+    return nb::make_tuple(outputs, cell_states, read, write, slots, last, ++forwards_);
   }
 
   nb::dict backward(size_t of, nb::object output_cotangents, nb::object cell_cotangents) {
@@ -217,11 +247,11 @@ class Kernel {
     if (x.ndim() != 3) refuse("inputs must have the axes time, batch and inputs");
     Shape s{};
     s.controller = controller_named(settings.controller);
-    s.compression = settings.compression;
     s.forget_bias = settings.forget_bias;
     s.clip = settings.clip_value.value_or(INFINITY);
     s.keep = keep;
     s.used_slots = settings.used_slots;
+    s.writes = writes_named(settings.writes);
     s.steps = checked_size("time", x.shape(0));
     s.batch = checked_size("batch", x.shape(1));
     s.inputs = checked_size("inputs", x.shape(2));
@@ -232,6 +262,39 @@ class Kernel {
     checked_size("num_reads * word_size", size_t(s.heads) * size_t(s.word));
     s.slots = checked_size("memory_size", memory_size);
     return s;
+  }
+
+  static std::vector<Constraint> constraints_of(const Constraints& changes, const Shape& s,
+                                                std::vector<Array>& owners) {
+    const size_t T = s.steps, B = s.batch, H = s.hidden;
+    std::vector<Constraint> constraints;
+    for (const auto& [name, value] : changes) {
+      Constraint c{};
+      if (name == "compression") {
+        c.change = Change::compress;
+      } else if (name == "noise") {
+        c.change = Change::add;
+        c.values = checked(name, value, {T, B, H}, owners);
+      } else if (name == "rounding") {
+        c.change = Change::round;
+        c.count = checked_size("levels", nb::cast<size_t>(value));
+      } else if (name == "snapping") {
+        c.change = Change::snap;
+        Array states = checked("states", value);
+        c.count = checked_size("states", states.ndim() ? states.shape(0) : 0);
+        c.values = checked("states", value, {size_t(c.count), H}, owners);
+      } else {
+        refuse("there is no constraint '" + name + "'");
+      }
+      constraints.push_back(c);
+    }
+    if (!constraints.empty() && !s.recurrent()) refuse("a feed-forward controller has no state");
+    return constraints;
+  }
+
+  static bool snaps(const std::vector<Constraint>& constraints) {
+    return std::any_of(constraints.begin(), constraints.end(),
+                       [](const Constraint& c) { return c.change == Change::snap; });
   }
 
   static void start_growing(Shape& s, const Growing& growing) {
@@ -252,15 +315,16 @@ class Kernel {
 NB_MODULE(_kernel, m) {
   m.doc() = "The DNC over all steps and its gradient, for float32 arrays in the CPU's memory.";
   nb::class_<Settings>(m, "Settings", "What the parameters alone do not say.")
-      .def(nb::init<std::string, int, int, bool, float, std::optional<float>, bool>(),
-           "controller"_a, "word_size"_a, "num_reads"_a, "compression"_a, "forget_bias"_a,
-           "clip_value"_a = nb::none(), "used_slots"_a = false);
+      .def(nb::init<std::string, int, int, float, std::optional<float>, bool, std::string>(),
+           "controller"_a, "word_size"_a, "num_reads"_a, "forget_bias"_a,
+           "clip_value"_a = nb::none(), "used_slots"_a = false, "writes"_a = "soft");
   nb::class_<Growing>(m, "Growing", "How a memory grows.")
       .def(nb::init<float, size_t>(), "free_capacity"_a, "limit"_a);
   nb::class_<Kernel>(m, "Kernel", "A reusable workspace and the threads that work in it.")
       .def(nb::init<int, std::optional<std::string>>(), "threads"_a, "simd"_a = nb::none())
       .def("forward", &Kernel::forward, "settings"_a, "parameters"_a, "inputs"_a, "memory_size"_a,
-           "keep"_a, "weights"_a, "growing"_a = nb::none())
+           "constraints"_a, "keep"_a, "weights"_a, "growing"_a = nb::none(), "state"_a = nb::none(),
+           "end"_a = false)
       .def("backward", &Kernel::backward, "of"_a, "output_cotangents"_a, "cell_cotangents"_a.none())
       .def_prop_ro("simd", &Kernel::simd)
       .def_prop_ro("workspace_bytes", &Kernel::workspace_bytes);

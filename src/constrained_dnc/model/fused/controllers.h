@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "constraints.h"
 #include "elementwise.h"
 #include "run.h"
 #include "shape.h"
@@ -36,7 +37,7 @@ void lstm_cell(LstmCell x, const float* bias, const Shape& s) {
     Vec o = sigmoid(get(x.gates + 3 * H + k) + get(bias + 3 * H + k));
     Vec c = f * get(x.old_carry + k) + i * g;
     Vec squashed = hyperbolic_tangent(c);
-    if (s.compression) c = squashed;
+    if (s.shares_tanh) c = squashed;
     put(x.gates + k, i);
     put(x.gates + H + k, f);
     put(x.gates + 2 * H + k, g);
@@ -51,9 +52,10 @@ void lstm_cell(LstmCell x, const float* bias, const Shape& s) {
 // Lstm, whose gates see h, and PeepholeLstm, whose gates see c.
 void lstm(const Run& run, int t) {
   run.apply(weight_1, {run.gates(t), run.gates_row}, run.b, {run.control(t), run.control_row});
+  for (int i = 0; i < run.b; ++i) lstm_cell(LstmCell(run, t, i), run.parameter(bias_1), run.s);
+  if (run.job.constraint_count) constrain(run, t);
   for (int i = 0; i < run.b; ++i) {
     const LstmCell x(run, t, i);
-    lstm_cell(x, run.parameter(bias_1), run.s);
     const bool sees_hidden = run.s.controller == Controller::lstm;
     std::memcpy(run.control(t + 1) + size_t(i) * run.control_row + run.X + run.RW,
                 sees_hidden ? x.hidden : x.carry, run.H * sizeof(float));

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 
+#include "constraints_back.h"
 #include "controllers.h"
 #include "elementwise.h"
 #include "product.h"
@@ -21,17 +22,18 @@ struct LstmCellBack {
   const float* hidden;
 };
 
-void lstm_cell_back(LstmCellBack d, LstmCell x, const Shape& s) {
+// `bound`: of the cell state, unless its clipping is done.
+void lstm_cell_back(LstmCellBack d, LstmCell x, const Shape& s, float bound) {
   const int H = s.hidden;
   over_row(H, [&](int k, auto get, auto put) {
     Vec i = get(x.gates + k), f = get(x.gates + H + k), g = get(x.gates + 2 * H + k);
     Vec o = get(x.gates + 3 * H + k), squashed = get(x.squashed + k);
     Vec dh = get(d.hidden + k) * clip_back(o * squashed, s.clip);
-    Vec dc = get(d.cell + k) * clip_back(get(x.cell + k), s.clip);
+    Vec dc = get(d.cell + k) * clip_back(get(x.cell + k), bound);
     Vec d_squashed = dh * o;
-    if (s.compression) d_squashed += dc;
+    if (s.shares_tanh) d_squashed += dc;
     Vec through = d_squashed * (1.0f - squashed * squashed);
-    if (!s.compression) through += dc;
+    if (!s.shares_tanh) through += dc;
     put(d.gates + k, through * g * i * (1.0f - i));
     put(d.gates + H + k, through * get(x.old_carry + k) * f * (1.0f - f));
     put(d.gates + 2 * H + k, through * i * (1.0f - g * g));
@@ -42,10 +44,12 @@ void lstm_cell_back(LstmCellBack d, LstmCell x, const Shape& s) {
 
 void lstm_back(const Run& run, int t) {
   float *d_gates = run.d_gates(t), *d_cell = run.job.scratch.d_cell;
+  const bool changed = run.job.constraint_count > 0;
+  if (changed) constrain_back(run, t);
   for (int i = 0; i < run.b; ++i)
     lstm_cell_back({d_gates + size_t(i) * run.gates_row, d_cell + size_t(i) * run.H,
                     run.d_hidden(t) + size_t(i) * run.H},
-                   LstmCell(run, t, i), run.s);
+                   LstmCell(run, t, i), run.s, changed ? __builtin_inff() : run.s.clip);
   run.back(weight_1, {run.job.scratch.d_control, run.RW + run.H}, run.b,
            {d_gates, run.gates_row});
 }

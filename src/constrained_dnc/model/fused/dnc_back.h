@@ -46,7 +46,9 @@ void outputs_back(const Run& run) {
 
 void rebuild_links(const Run& run, int first, int end) {
   for (int i = 0; i < run.b; ++i) {
-    if (first == 0) std::memset(run.link_at(0, 0, i), 0, run.layout.link * sizeof(float));
+    const size_t bytes = run.layout.link * sizeof(float);
+    if (first == 0 && run.s.continues) std::memcpy(run.link_at(0, 0, i), run.start_link(i), bytes);
+    else if (first == 0) std::memset(run.link_at(0, 0, i), 0, bytes);
     for (int t = first + 1; t < end; ++t)
       link_after_write({run.link_at(t, first, i), run.link_at(t - 1, first, i),
                         run.memory_state(t, i).write_weights, run.memory_state(t - 1, i).precedence},
@@ -79,10 +81,12 @@ void add_cell_cotangents(const Run& run, int t) {
   }
 }
 
-// Hand the gradient of step t's control row to the step before, or to the initial state.
+// Hand the gradient of step t's control row to the step before, or to the initial state; a state that
+// the run continues from is constant.
 void control_back(const Run& run, int t) {
   const Scratch& c = run.job.scratch;
   const int H = run.H, RW = run.RW, width = RW + run.s.state();
+  if (t == 0 && run.s.continues) return;
   for (int i = 0; i < run.b; ++i) {
     const float* d = c.d_control + size_t(i) * width;
     float *to_cell = c.d_cell + size_t(i) * H, *to_hidden = nullptr;

@@ -123,12 +123,13 @@ struct Group {
   int first, samples;
   Extent* extents;  // of memories whose size changes
   float *control, *gates, *carry, *cell, *squashed, *hidden, *interface, *output, *memory_states,
-      *link, *kept_links;
+      *link, *kept_links, *start_links, *tanhs;
 };
 
 // Buffers that all groups of a thread use in turn.
 struct Scratch {
   float* access;  // of one sample
+  float* snap;    // products with a block of states
   float *d_output, *d_hidden, *d_reads, *d_gates, *d_interface, *d_control, *d_cell, *carried,
       *d_link, *link, *links;
 };

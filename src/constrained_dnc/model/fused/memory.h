@@ -75,6 +75,18 @@ void empty_memory(const MemoryState& state, const MemorySizes& s) {
   for (int i = 0; i < s.visited; ++i) state.order[i] = i;
 }
 
+// The norms of all slots, as `write` leaves them.
+void set_norms(const MemoryState& state, const MemorySizes& s) {
+  for (int j = 0; j < s.span; j += lanes) {
+    Vec squares = fill(epsilon);
+    for (int k = 0; k < s.word; ++k) {
+      const Vec m = load(state.memory + size_t(k) * s.row + j);
+      squares += m * m;
+    }
+    store(state.norms + j, square_root(squares));
+  }
+}
+
 // What the next sample works on. It is asked for in parts, in between the parts of this one's work:
 // all at once would hold up the loads of this one.
 struct Next {
@@ -288,8 +300,10 @@ void access(const Access& a, MemorySizes& s) {
   }
   std::memcpy(now.order, old.order, s.visited * sizeof(int));
   allocation_weights(now.allocation, now.order, a.scratch.filled, now.usage, s);
+  if (s.writes == Writes::one_hot_allocation) one_hot(now.allocation, s);
   find(write_lookup(x, old, now), s);
   write_weights(now, x, s);
+  if (s.writes == Writes::one_hot) one_hot(now.write_weights, s);
   precedence_after_write(now.precedence, old.precedence, now.write_weights, s);
   write(now, old.memory, x, s);
   if (a.extent) note_touched(*a.extent, now.write_weights, s);

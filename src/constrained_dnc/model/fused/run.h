@@ -45,6 +45,7 @@ struct Run {
   float* carry(int t) const { return group.carry + state(t) * H; }
   float* gates(int t) const { return group.gates + step(t) * gates_row; }
   float* cell(int t) const { return group.cell + step(t) * H; }
+  float* tanhs(int t) const { return group.tanhs + step(t) * H * s.later_tanhs; }
   float* squashed(int t) const { return group.squashed + step(t) * H; }
   float* hidden(int t) const { return group.hidden + step(t) * hidden_row; }
   float* interface(int t) const { return group.interface + step(t) * parts.row; }
@@ -60,6 +61,7 @@ struct Run {
   float* kept_link(int k, int i) const {
     return group.kept_links + (size_t(k) * b + i) * layout.link;
   }
+  float* start_link(int i) const { return group.start_links + size_t(i) * layout.link; }
   // The row of a sample in what goes in and out, [time][sample].
   size_t sample(int t, int i) const { return size_t(t) * s.batch + group.first + i; }
 

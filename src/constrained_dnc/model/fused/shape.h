@@ -8,6 +8,8 @@
 namespace cdnc {
 
 constexpr int floats_per_line = 16;  // of the cache; no instruction set has wider vectors
+constexpr int largest_group = 64;    // samples that are unrolled together
+constexpr int snap_block = 512;      // states that a cell state is compared with at once
 
 enum class Controller { lstm, peephole, feed_forward };
 
@@ -17,6 +19,14 @@ enum Parameter {
   interface_weight, interface_bias, output_weight, readout_weight, output_bias, parameter_count
 };
 
+// The arrays of a DNCState, [sample][...]; `cell` and `hidden` only where the controller carries them.
+enum StatePart {
+  state_cell, state_hidden, state_reads, state_memory, state_usage, state_link, state_precedence,
+  state_write_weights, state_read_weights, state_part_count
+};
+
+enum class Writes { soft, one_hot, one_hot_allocation };
+
 // Slots that one write can touch for the first time: allocation gives the free slots after the first
 // the weights 1e-6, 1e-12 and so on, until there is no smaller float. Checked in growing.h.
 constexpr int touched_per_write = 8;
@@ -24,11 +34,15 @@ constexpr int touched_per_write = 8;
 struct Shape {
   int steps, batch, inputs, outputs, hidden, slots, word, heads;
   Controller controller;
-  bool compression;
+  bool shares_tanh;         // the first change of the cell state is compression: h has its tanh, too
+  int later_tanhs;          // compressions after other changes
+  bool snaps;               // the cell state to given ones
   float forget_bias, clip;  // clip is infinite when there is none
   bool keep;                // everything that the gradient needs
   int segment;              // steps between two kept links
   bool used_slots;          // look-up over used slots
+  Writes writes;
+  bool continues;           // from a state; otherwise from an empty memory
   int start;                // slots of a growing memory at first; 0: all `slots`, always
   float free_capacity;      // with less than this a growing memory grows, up to `slots`
 
@@ -38,13 +52,14 @@ struct Shape {
   CDNC_INLINE int control() const { return inputs + reads() + state(); }  // [x ; reads ; h or c]
   CDNC_INLINE int gates() const { return (recurrent() ? 4 : 3) * hidden; }
   // Without `keep` only slots that were touched need to be visited.
-  CDNC_INLINE bool resizes() const { return start > 0 || (used_slots && !keep); }
+  CDNC_INLINE bool visits_touched() const { return used_slots && !keep && !continues; }
+  CDNC_INLINE bool resizes() const { return start > 0 || visits_touched(); }
   // The most slots that can be visited: a step uses up the worth of one, and never more than `start`
   // shall be free.
   CDNC_INLINE int room() const {
     long most = slots;
     if (start && long(start) + steps < most) most = long(start) + steps;
-    if (used_slots && !keep && long(touched_per_write) * steps < most)
+    if (visits_touched() && long(touched_per_write) * steps < most)
       most = long(touched_per_write) * steps;
     return int(most);
   }

@@ -18,12 +18,14 @@ struct MemorySizes : Padded {
   int limit;            // of a memory that grows
   float free_capacity;  // of a memory that grows
   bool used_slots;      // look-up over used slots
+  Writes writes;
   Mask last;            // the slots of the last vector that exist
   Mask after[lanes];    // the lanes after each lane
   Mask others[lanes];   // all lanes but one
   explicit MemorySizes(const Shape& s)
       : Padded(s, lanes), limit(s.slots),
-        free_capacity(s.start ? s.free_capacity : -__builtin_inff()), used_slots(s.used_slots) {
+        free_capacity(s.start ? s.free_capacity : -__builtin_inff()), used_slots(s.used_slots),
+        writes(s.writes) {
     resize(s.slots < row ? s.slots : row);
     for (int k = 0; k < lanes; ++k) {
       after[k] = ~first_lanes(k + 1);

@@ -4,20 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Array, Float, Int
 
 from constrained_dnc.cores import MAX_THREADS
 from constrained_dnc.errors import RunError, SettingError, require_integer
-from constrained_dnc.model.constraints import AbstractConstraint, Compression
-from constrained_dnc.model.controllers import FeedForward, Lstm
-from constrained_dnc.model.dnc import DNC
+from constrained_dnc.model.constraints import (
+    AbstractConstraint,
+    Compression,
+    Noise,
+    Rounding,
+    Snapping,
+)
+from constrained_dnc.model.controllers import FeedForward, Lstm, LstmState
+from constrained_dnc.model.dnc import DNC, DNCState
 from constrained_dnc.model.growing import Growing
 from constrained_dnc.model.leaves import named_leaves
-from constrained_dnc.model.memory import LOOKUPS, DNCMemory
+from constrained_dnc.model.memory import LOOKUPS, DNCMemory, MemoryState
 
 _why_missing: str | None = None
 try:
@@ -41,16 +49,17 @@ def simd_levels() -> list[str]:
 
 
 class Forward(NamedTuple):
-    """The result of a forward; weights only if requested, slots only for a growing memory."""
+    """The result of a forward; weights and state if requested, slots only for a growing memory."""
 
     outputs: Float[np.ndarray, "time batch outputs"]
     cell_states: Float[np.ndarray, "time batch cell"]
     read_weights: Float[np.ndarray, "time batch reads slots"] | None
     write_weights: Float[np.ndarray, "time batch slots"] | None
     slots: Int[np.ndarray, "time batch"] | None
+    state: DNCState | None  # after the last step
     call_id: int  # of the forward, for its backward
     kernel: object  # that ran it
-    model: DNC | None  # if its gradient may be needed
+    structure: Any  # of the model, if its gradient may be needed
 
 
 class FusedUnroll:
@@ -81,27 +90,42 @@ class FusedUnroll:
         dnc: DNC,
         inputs: Float[Any, "time batch inputs"],
         *,
+        state: DNCState | None = None,
+        key: Array | None = None,
         keep: bool = False,
         weights: bool = False,
+        end: bool = False,
     ) -> Forward:
-        """Run a batch of sequences from empty memories.
+        """Run a batch of sequences from empty memories, or continue from the `state` of a run.
 
-        `keep` keeps what `backward` needs; `weights` also returns read and write weights.
+        `key` switches noise on. `keep` keeps what `backward` needs; `weights` also returns read and
+        write weights, `end` the state after the last step.
         """
-        refuse_traced(inputs, dnc)
+        leaves, structure = jax.tree.flatten(dnc)
+        refuse_traced(inputs, leaves, state)
         dnc.check_inputs(inputs)
-        settings = _settings(dnc)
-        parameters = {name: np.asarray(leaf) for name, leaf in _parameters(dnc)}
+        if any(leaf.dtype != np.float32 for leaf in leaves):
+            _refuse_unsupported(dnc)
+        settings, names = _plan(structure)
+        parameters = {
+            name: np.asarray(leaf) for name, leaf in zip(names, leaves, strict=True) if name
+        }
         values = np.ascontiguousarray(inputs, np.float32)
+        if state is not None:
+            dnc.check_state(state, values.shape[1])
+        start = None if state is None else _state_arrays(state)
+        changes = _changes(dnc, values.shape[:2], key)
         size, growth = dnc.memory.size, None
         if isinstance(size, Growing):
             growth = _kernel.Growing(size.free_capacity, size.limit)
         slots = size.start if isinstance(size, Growing) else int(size)
         with _refusals():
             arrays = self._kernel.forward(
-                settings, parameters, values, slots, keep, weights, growth
+                settings, parameters, values, slots, changes, keep, weights, growth, start, end
             )
-        run = Forward(*arrays, self._kernel, dnc if keep else None)
+        *results, last, call_id = arrays
+        state = None if last is None else _dnc_state(last)
+        run = Forward(*results, state, call_id, self._kernel, structure if keep else None)
         if isinstance(size, Growing) and run.slots is not None and run.slots.max() > size.limit:
             raise RunError(size.refusal)
         return run
@@ -125,9 +149,8 @@ class FusedUnroll:
                 np.ascontiguousarray(output_cotangents),
                 None if cell_cotangents is None else np.ascontiguousarray(cell_cotangents),
             )
-        assert run.model is not None  # the kernel has refused otherwise
-        leaves = [gradients[name] for name, _ in _parameters(run.model)]
-        return jax.tree.unflatten(jax.tree.structure(run.model), leaves)
+        leaves = [gradients[name] for name in _plan(run.structure)[1]]
+        return jax.tree.unflatten(run.structure, leaves)
 
 
 @contextmanager
@@ -152,8 +175,8 @@ def unsupported_reason(dnc: DNC) -> str | None:
         return f"{type(controller).__name__} is a user-defined controller"
     if type(memory) is not DNCMemory or memory.lookup not in LOOKUPS.values():
         return f"{type(memory).__name__} is a user-defined memory"
-    if memory.writes != "soft":
-        return "fused has no one-hot writes"
+    if type(controller) is FeedForward and dnc.changes_state:
+        return "a feed-forward controller has no state to constrain"
     for constraint in dnc.constraints:
         if not _is_supported(constraint):
             name = type(constraint).__name__
@@ -165,31 +188,89 @@ def unsupported_reason(dnc: DNC) -> str | None:
 
 
 def _is_supported(constraint: AbstractConstraint) -> bool:
-    """Whether it is compression or only a loss without parameters: losses are computed in JAX."""
+    """Whether it is built-in or only a loss without parameters: losses are computed in JAX."""
     is_loss = not constraint.changes_state and not jax.tree.leaves(constraint)
-    return type(constraint) is Compression or is_loss
+    return type(constraint) in (Compression, Noise, Rounding, Snapping) or is_loss
 
 
-def _settings(dnc: DNC) -> _kernel.Settings:
-    controller, memory = dnc.controller, dnc.memory
+def _refuse_unsupported(dnc: DNC) -> None:
     if reason := unsupported_reason(dnc):
         raise SettingError(f"fused cannot run this model: {reason}")
-    assert isinstance(memory, DNCMemory)
+
+
+@lru_cache
+def _plan(structure: Any) -> tuple[_kernel.Settings, list[str | None]]:
+    """The settings of all models of this structure, and the kernel's names for their leaves.
+
+    Arrays of constraints are no parameters of the kernel.
+    """
+    dnc = jax.tree.unflatten(structure, [np.zeros(0, np.float32)] * structure.num_leaves)
+    _refuse_unsupported(dnc)
+    controller, memory = dnc.controller, dnc.memory
     name, forget_bias = "feed_forward", 0.0
     if isinstance(controller, Lstm):
         name = "peephole" if controller.peephole else "lstm"
         forget_bias = controller.forget_bias
-    return _kernel.Settings(
+    settings = _kernel.Settings(
         name,
         memory.word_size,
         memory.num_reads,
-        any(type(constraint) is Compression for constraint in dnc.constraints),
         forget_bias,
         dnc.clip_value,
         memory.lookup is LOOKUPS["used-slots"],
+        memory.writes,
     )
+    paths = (path for path, _ in named_leaves(dnc))
+    names = [None if path.startswith("constraints.") else path.rpartition(".")[2] for path in paths]
+    return settings, names
 
 
-def _parameters(dnc: DNC) -> list[tuple[str, Any]]:
-    """The arrays of the model by the names that the kernel has for them."""
-    return [(name.rpartition(".")[2], leaf) for name, leaf in named_leaves(dnc)]
+def _changes(dnc: DNC, steps: tuple[int, ...], key: Array | None) -> list[tuple[str, object]]:
+    """What the constraints do to the cell state, in their order."""
+    changes: list[tuple[str, object]] = []
+    for index, constraint in enumerate(dnc.constraints):
+        match constraint:
+            case Compression():
+                changes.append(("compression", None))
+            case Noise(sigma=sigma) if key is not None:
+                shape = (*steps, dnc.controller.hidden_size)
+                changes.append(("noise", np.asarray(_noise(key, shape, index, sigma))))
+            case Rounding(levels=levels):
+                changes.append(("rounding", levels))
+            case Snapping(states=states):
+                changes.append(("snapping", np.ascontiguousarray(states)))
+    return changes
+
+
+@partial(jax.jit, static_argnames=("shape", "index", "sigma"))
+def _noise(
+    key: Array, shape: tuple[int, int, int], index: int, sigma: float
+) -> Float[Array, "time batch cell"]:
+    """What the constraint of this index adds at every step, as `DNC.unroll` draws it."""
+    time, batch, cell = shape
+
+    def draw(key: Array) -> Float[Array, "cell"]:
+        return sigma * jax.random.normal(jax.random.fold_in(key, index), (cell,), jnp.float32)
+
+    steps = jax.random.split(key, time)
+    samples = jax.vmap(lambda step: jax.random.split(step, batch))(steps)
+    return jax.vmap(jax.vmap(draw))(samples)
+
+
+def _state_arrays(state: DNCState) -> dict[str, Float[np.ndarray, "batch ..."]]:
+    """The arrays of a state by the names that the kernel has for them."""
+    controller = vars(state.controller) if isinstance(state.controller, LstmState) else {}
+    arrays = {**controller, **vars(state.memory), "reads": state.reads}
+    return {
+        name: np.ascontiguousarray(array, np.float32)
+        for name, array in arrays.items()
+        if array is not None
+    }
+
+
+def _dnc_state(arrays: dict[str, Float[np.ndarray, "batch ..."]]) -> DNCState:
+    """A state from arrays by the names that the kernel has for them."""
+    values = {name: jnp.asarray(array) for name, array in arrays.items()}
+    reads, cell, hidden = values.pop("reads"), values.pop("cell", None), values.pop("hidden", None)
+    controller = () if cell is None else LstmState(cell, hidden)
+    return DNCState(controller, MemoryState(**values), reads)

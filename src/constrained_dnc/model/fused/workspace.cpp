@@ -6,7 +6,9 @@
 #include <cstdlib>
 #include <memory>
 #include <new>
+#include <numeric>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "kernel.h"
@@ -61,6 +63,22 @@ std::vector<ParameterShape> parameter_shapes(const Shape& s) {
   return shapes;
 }
 
+std::vector<StateShape> state_shapes(const Shape& s) {
+  const size_t B = s.batch, H = s.hidden, N = s.slots, W = s.word, R = s.heads;
+  std::vector<StateShape> shapes;
+  if (s.recurrent()) shapes.push_back({state_cell, "cell", {B, H}});
+  if (s.controller == Controller::lstm) shapes.push_back({state_hidden, "hidden", {B, H}});
+  for (const StateShape& shape : {StateShape{state_reads, "reads", {B, R * W}},
+                                  StateShape{state_memory, "memory", {B, N, W}},
+                                  StateShape{state_usage, "usage", {B, N}},
+                                  StateShape{state_link, "link", {B, N, N}},
+                                  StateShape{state_precedence, "precedence", {B, N}},
+                                  StateShape{state_write_weights, "write_weights", {B, N}},
+                                  StateShape{state_read_weights, "read_weights", {B, R, N}}})
+    shapes.push_back(shape);
+  return shapes;
+}
+
 void Block::Free::operator()(void* memory) const { std::free(memory); }
 
 float* Block::reserve(size_t floats) {
@@ -110,18 +128,21 @@ Group lay_out_group(AlignedStack& take, const Shape& s, const Layout& layout, in
   g.carry = take(states * b * s.hidden);
   g.cell = take(steps * b * s.hidden);
   g.squashed = take(steps * b * s.hidden);
+  g.tanhs = take(steps * b * s.hidden * s.later_tanhs);
   g.hidden = take(steps * b * stride(s.hidden));
   g.interface = take(steps * b * InterfaceParts(s).row);
   g.output = take(steps * b * s.outputs);
   if (s.resizes()) g.extents = reinterpret_cast<Extent*>(take(b * sizeof(Extent) / sizeof(float)));
   g.memory_states = take(states * b * layout.memory_state);
   g.kept_links = take(s.links() * b * layout.link);
+  g.start_links = take(s.keep && s.continues ? b * layout.link : 0);
   return g;
 }
 
 Scratch lay_out_scratch(AlignedStack& take, const Shape& s, const Layout& layout, int samples) {
   Scratch c{};
   c.access = take(layout.scratch);
+  c.snap = take(s.snaps ? size_t(samples) * snap_block : 0);
   if (!s.keep) return c;
   const size_t b = samples, rows = b * s.steps;
   c.d_output = take(rows * s.outputs);
@@ -141,7 +162,7 @@ Scratch lay_out_scratch(AlignedStack& take, const Shape& s, const Layout& layout
 int group_size(const Shape& s, const Layout& layout) {
   constexpr size_t cache = size_t(8) << 20;
   size_t sample = sizeof(float) * (layout.link * (s.keep ? 2 : 1) + 2 * layout.memory_state);
-  return std::clamp<int>(cache / sample, s.keep ? 8 : 4, 64);
+  return std::clamp<int>(cache / sample, s.keep ? 8 : 4, largest_group);
 }
 
 // Tiny numbers count as zero inside the kernel, as they do in XLA; some processors are very slow
@@ -159,7 +180,7 @@ struct FlushTiny {
 Workspace::Workspace(int threads, const Level& level) : level_(level), threads_(threads) {}
 
 size_t Workspace::bytes() const {
-  size_t total = apply_.bytes() + back_.bytes();
+  size_t total = apply_.bytes() + back_.bytes() + states_.bytes();
   for (const Share& share : shares_) total += share.block.bytes() + share.partial.bytes();
   return total;
 }
@@ -233,6 +254,45 @@ void Workspace::pack_weights(Block& block, Packed* packed, bool transposed) {
   });
 }
 
+// The states that cell states snap to, as the products read them, and half their squared norms.
+void Workspace::pack_states() {
+  const int H = job_.shape.hidden, panel = panel_vectors * level_.lanes;
+  size_t total = 0;
+  for (const Constraint& c : constraints_)
+    if (c.change == Change::snap) total += size_t(H + 1) * round_up(c.count, panel);
+  float* at = states_.reserve(total);
+  for (Constraint& c : constraints_) {
+    if (c.change != Change::snap) continue;
+    const int padded = round_up(c.count, panel);
+    std::fill_n(at, padded, INFINITY);
+    for (int k = 0; k < c.count; ++k) {
+      const float* state = c.values + size_t(k) * H;
+      at[k] = 0.5f * float(std::inner_product(state, state + H, state, 0.0));
+    }
+    c.half_squares = at;
+    at += padded;
+    c.states = {at, H, c.count};
+    pack(at, c.values, H, c.states, panel, true);
+    at += size_t(H) * padded;
+  }
+}
+
+// Compression that comes first shares its tanh with h; the others follow.
+void Workspace::take_constraints(std::vector<Constraint> constraints) {
+  Shape& s = job_.shape;
+  s.shares_tanh = !constraints.empty() && constraints[0].change == Change::compress;
+  if (s.shares_tanh) constraints.erase(constraints.begin());
+  s.later_tanhs = 0, s.snaps = false;
+  for (const Constraint& c : constraints) {
+    s.later_tanhs += c.change == Change::compress;
+    s.snaps = s.snaps || c.change == Change::snap;
+  }
+  constraints_ = std::move(constraints);
+  pack_states();
+  job_.constraints = constraints_.data();
+  job_.constraint_count = int(constraints_.size());
+}
+
 void Workspace::plan() {
   const int count = std::min(threads_, job_.shape.batch);
   shares_.resize(count);
@@ -258,12 +318,16 @@ void Workspace::each_share(F f) {
 }
 
 void Workspace::forward(Shape shape, const float* const* parameters, const float* inputs,
-                        Results results) {
+                        Results results, std::vector<Constraint> constraints,
+                        const float* const* start) {
   kept_ = false;
+  shape.continues = start != nullptr;
   shape.segment = int(std::ceil(std::sqrt(double(shape.steps))));
   job_.shape = shape;
   job_.inputs = inputs;
   job_.results = results;
+  if (start) std::copy_n(start, int(state_part_count), job_.start);
+  take_constraints(std::move(constraints));
   std::copy_n(parameters, int(parameter_count), job_.parameters);
   plan();
   pack_weights(apply_, job_.apply, true);

@@ -21,6 +21,14 @@ struct ParameterShape {
 
 std::vector<ParameterShape> parameter_shapes(const Shape& shape);
 
+struct StateShape {
+  StatePart which;
+  const char* name;
+  std::vector<size_t> axes;
+};
+
+std::vector<StateShape> state_shapes(const Shape& shape);
+
 // The instruction sets that this machine has, best first.
 std::vector<const Level*> available_levels();
 
@@ -39,8 +47,10 @@ class Workspace {
  public:
   Workspace(int threads, const Level& level);
 
-  // Fills `results`. Nothing of the caller's is read again later.
-  void forward(Shape shape, const float* const* parameters, const float* inputs, Results results);
+  // Fills `results`, from empty memories or from the state `start`. Nothing of the caller's is read
+  // again later.
+  void forward(Shape shape, const float* const* parameters, const float* inputs, Results results,
+               std::vector<Constraint> constraints = {}, const float* const* start = nullptr);
 
   // The gradient of the forward that was kept last, added to `gradients`; possible once.
   void backward(const float* output_cotangents, const float* cell_cotangents,
@@ -62,6 +72,8 @@ class Workspace {
   };
   void plan();
   void plan_share(Share& share);
+  void take_constraints(std::vector<Constraint> constraints);
+  void pack_states();
   void pack_weights(Block& block, Packed* packed, bool transposed);
   template <class F>
   void each_share(F f);
@@ -69,7 +81,8 @@ class Workspace {
   const Level& level_;
   const int threads_;
   std::vector<Share> shares_;
-  Block apply_, back_;  // packed weights
+  Block apply_, back_, states_;  // packed weights, and states to snap to
+  std::vector<Constraint> constraints_;
   Job job_{};
   bool kept_ = false;
 };

@@ -1,0 +1,64 @@
+"""The digital parts of a model: hard writes, and states that its cell state snaps to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from constrained_dnc.model.constraints import Snapping
+from constrained_dnc.model.dnc import DNC
+from constrained_dnc.model.memory import AbstractMemory, DNCMemory
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Score and loss at training lengths of a model with certain parts."""
+
+    writes: str
+    states: int | None  # None: the cell state does not snap
+    score: float
+    loss: float
+
+
+@dataclass(frozen=True)
+class Digital:
+    """The digital parts of a model, and the measurements that they were chosen by."""
+
+    writes: str
+    """soft, one-hot or one-hot-allocation."""
+    states: Float[np.ndarray, "count cell"] | None
+    """What the carried cell state snaps to; None if it does not."""
+    state_count: int | None = None
+    """k*, see `state_count`."""
+    tried: tuple[Measured, ...] = ()
+    """The network first."""
+
+    def apply(self, model: DNC) -> DNC:
+        """The model with these parts."""
+        digital = with_writes(model, self.writes)
+        if self.states is None:
+            return digital
+        constraints = (*model.constraints, Snapping(jnp.asarray(self.states)))
+        return eqx.tree_at(
+            lambda dnc: dnc.constraints,
+            digital,
+            constraints,
+            is_leaf=lambda node: node is digital.constraints,
+        )
+
+
+def with_writes(model: DNC, writes: str) -> DNC:
+    """The model with soft or hard writes; only a DNC's memory has hard ones."""
+    memory = model.memory
+    if not isinstance(memory, DNCMemory):
+        return model
+    return eqx.tree_at(
+        lambda dnc: dnc.memory,
+        model,
+        replace(memory, writes=writes),
+        is_leaf=lambda node: isinstance(node, AbstractMemory),
+    )
