@@ -37,6 +37,7 @@ SECTIONS = {
         "docs/fidelity",
         "docs/results",
         "docs/memory-size",
+        "docs/machine",
         "docs/parity",
         "docs/kernel",
         "benchmarks/README",

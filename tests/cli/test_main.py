@@ -60,6 +60,10 @@ def test_help_shows_the_values_of_the_preset(capsys):
         ("train sort --threads", "--threads needs a value"),
         ("train sort --training.learning-rate x", "--training.learning-rate must be a number"),
         ("train sort --training.window 0", "training.window must be an integer of at"),
+        (
+            "predict zoo:copy/compr --inference digitl",
+            "network (did you mean digital?), not 'digitl'",
+        ),
         ("train sort --backend fusd", "one of auto, fused, pure (did you mean fused?), not 'fusd'"),
         ("train sort --preset fast", "preset must be one of paper, quick, smoke"),
         ("train sort --approach regg", "(did you mean reg?), or file.py:NAME"),

@@ -117,8 +117,17 @@ FINE, BLURRED, WRONG = (1.0, 0.0), (1.0, 0.02), (0.98, 0.0)
             0,
         ),
         ({("one-hot", 0): BLURRED, ("one-hot-allocation", 0): FINE}, ("one-hot-allocation", 0), 0),
-        ({("soft", 8): BLURRED, ("soft", 64): FINE, ("soft", 5000): FINE}, ("soft", 64), 8),
-        ({("one-hot", 0): WRONG, ("soft", 4): FINE, ("soft", 5000): FINE}, ("soft", 5000), 4),
+        ({("soft", 8): BLURRED, ("soft", 64): FINE, ("soft", 4096): FINE}, ("soft", 64), 8),
+        (
+            {
+                ("one-hot", 0): WRONG,
+                ("soft", 4): BLURRED,
+                ("soft", 4096): BLURRED,
+                ("soft", 5000): FINE,
+            },
+            ("soft", 5000),
+            4,
+        ),
         ({("soft", 64): FINE}, ("soft", 0), 0),  # all states cost too much
         ({}, ("soft", 0), 0),
     ],
@@ -152,10 +161,7 @@ class Counter(AbstractController):
     """A user-defined controller whose state is one array."""
 
     weight: Float[Array, "hidden seen"]
-
-    @property
-    def hidden_size(self):
-        return len(self.weight)
+    hidden_size: int = eqx.field(static=True)
 
     def initial_state(self):
         return jnp.zeros(2)
@@ -184,13 +190,13 @@ class Dictionary(Counter):
 
 @pytest.mark.parametrize("kind", [Counter, Dictionary])
 def test_a_user_defined_controller_can_be_digitised(kind):
-    model = tiny()
+    model = tiny("stateful-baseline")
     hidden, chi = TINY_MODEL.hidden_size, COPY.input_size + model.memory.read_size
     weight = jax.random.normal(jax.random.key(0), (hidden, chi + 2))
     model = eqx.tree_at(
         lambda dnc: dnc.controller,
         model,
-        kind(weight),
+        kind(weight=weight, hidden_size=hidden),
         is_leaf=lambda node: isinstance(node, AbstractController),
     )
     candidates = Candidates(model, COPY, (2,))

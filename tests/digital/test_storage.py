@@ -2,13 +2,14 @@
 
 from dataclasses import replace
 
+import equinox as eqx
 import numpy as np
 import pytest
 
 from constrained_dnc.digital import storage
 from constrained_dnc.digital.calibration import Digital, Measured
 from constrained_dnc.digital.storage import digital_of, stored_digital
-from constrained_dnc.errors import RunError, SettingError
+from constrained_dnc.errors import RunError
 from constrained_dnc.evaluation.prediction import predict
 from constrained_dnc.evaluation.scoring import evaluate
 from constrained_dnc.results import read_results_file
@@ -53,8 +54,9 @@ def test_a_calibration_that_cannot_be_used_is_made_again(run, calibrations, harm
     digital_of(run, run.selected())
     path, selected = run.folder / DIGITAL[run.default_rule], run.selected()
     if harm == "other parameters":
-        selected = replace(selected, model=run.selected("seen").model)
-        selected = replace(selected, model=_moved(selected.model))
+        model = selected.model
+        moved = eqx.tree_at(lambda dnc: dnc.output_bias, model, model.output_bias + 1)
+        selected = replace(selected, model=moved)
     elif harm == "corrupt":
         content = bytearray(path.read_bytes())
         content[-1] ^= 1
@@ -65,12 +67,6 @@ def test_a_calibration_that_cannot_be_used_is_made_again(run, calibrations, harm
     digital_of(run, selected)
     assert len(calibrations) == 2
     assert stored_digital(run, selected) is not None
-
-
-def _moved(model):
-    import equinox as eqx
-
-    return eqx.tree_at(lambda dnc: dnc.output_bias, model, model.output_bias + 1)
 
 
 def test_a_full_disk_costs_nothing_but_the_file(run, calibrations, monkeypatch):
@@ -103,8 +99,3 @@ def test_predict_answers_as_the_digital_model(run, calibrations):
     digital = digital_of(run, run.selected()).apply(run.model)
     problems = [(3, 1), (4, 4), (0, 2)]
     assert predict(run, problems, inference="digital") == predict(digital, problems, task="copy")
-
-
-def test_a_mistyped_inference_is_refused(run):
-    with pytest.raises(SettingError, match=r"digital, network \(did you mean digital"):
-        evaluate(run, inference="digitl")

@@ -16,17 +16,19 @@ import pandas as pd
 import pytest
 
 from constrained_dnc.config import with_min_iterations
+from constrained_dnc.digital.state_count import state_count
 from constrained_dnc.errors import RunError
 from constrained_dnc.evaluation import scoring
 from constrained_dnc.files import locked
 from constrained_dnc.model.backend import FusedBackend, PureBackend
 from constrained_dnc.results import read_results_file
 from constrained_dnc.study import read_study
-from constrained_dnc.study.layout import failure_file, results_file, write_failure
+from constrained_dnc.study.layout import failure_file, results_file, run_folder, write_failure
 from constrained_dnc.sweep.plan import Plan, make_request, open_study
 from constrained_dnc.sweep.trial import estimate_seconds, run_trial
 from constrained_dnc.training.loop import train
 from constrained_dnc.training.observer import Observer
+from constrained_dnc.training.run import load_run
 from constrained_dnc.training.stopping import Stop
 from tiny_runs import fingerprint, tiny_config
 
@@ -151,6 +153,21 @@ def test_a_trial_leaves_results_and_analysis_and_is_not_done_twice(plan):
     lock = plan.lock(config)
     again = {path: path.stat().st_mtime_ns for path in files}
     assert {**again, lock: 0} == {**files, lock: 0}
+
+
+def test_digital_inference_has_rows_of_its_own(tmp_path):
+    plan = planned(tmp_path, rules=["score"])
+    (config,) = plan.configs
+    run_trial(plan, config.to_json())
+    both = replace(plan, inferences=("network", "digital"))
+    assert not both.is_done(config)
+    run_trial(both, config.to_json())
+    assert both.is_done(config)
+    rows = rows_of(both)
+    assert (rows.groupby(["memory", "length"])["inference"].nunique() == 2).all()
+    selected = load_run(run_folder(tmp_path, config.run_id)).selected("score")
+    count = state_count(selected.model, "copy", lengths=(1, 2), threads=1)
+    assert set(rows["state_count"].fillna(0)) == {float(count or 0)}
 
 
 def test_a_quick_look_has_one_rule_and_no_analysis(tmp_path):

@@ -63,7 +63,7 @@ def _fewest_states(candidates: Candidates, writes: str) -> Float[np.ndarray, "co
         measured = candidates.measure(writes, candidates.centroids(writes, count))
         return candidates.keeps(measured, COST_OF_STATES, before)
 
-    if not is_kept(None):  # then fewer are not worth the time
+    if not is_kept(STATE_COUNTS[-2]) and not is_kept(None):  # fewer are not worth the time
         return None
     return candidates.centroids(writes, next(filter(is_kept, STATE_COUNTS)))
 

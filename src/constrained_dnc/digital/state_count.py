@@ -34,12 +34,11 @@ def count_states(candidates: Candidates) -> int | None:
         return None
     if not candidates.states().shape[1]:
         return 1
-    if not candidates.can_snap() or not _is_kept(candidates, None):
+
+    def is_kept(count: int) -> bool:
+        states = candidates.centroids("soft", count)
+        return candidates.keeps_score(candidates.measure("soft", states))
+
+    if not candidates.can_snap() or not is_kept(COUNTS[-1]):  # fewer are not worth the time
         return None
-    kept = next((count for count in COUNTS if _is_kept(candidates, count)), None)
-    return None if kept is None else len(candidates.centroids("soft", kept))
-
-
-def _is_kept(candidates: Candidates, count: int | None) -> bool:
-    states = candidates.centroids("soft", count)
-    return candidates.keeps_score(candidates.measure("soft", states))
+    return len(candidates.centroids("soft", next(filter(is_kept, COUNTS))))

@@ -19,6 +19,9 @@ BATCH_SIZE = 64
 STATE_BATCHES, SCORE_BATCHES = range(4), range(4, 6)
 """The batches of a length whose states are clustered, and those that are scored."""
 
+SPREAD_START = 256
+"""The most centroids that k-means starts far apart: for more, that takes longer than the rest."""
+
 
 def spread(shortest: int, longest: int) -> tuple[int, ...]:
     """The shortest, the middle and the longest length.
@@ -95,6 +98,9 @@ def centroids(
     distinct = np.unique(states, axis=0) if states.shape[1] else states[:1]
     if count is None or count >= len(distinct):
         return distinct
-    means = sklearn.cluster.MiniBatchKMeans(count, n_init=1, random_state=seed, batch_size=2048)
+    init = "k-means++" if count <= SPREAD_START else "random"
+    means = sklearn.cluster.MiniBatchKMeans(
+        count, init=init, n_init=1, random_state=seed, batch_size=2048
+    )
     with threadpool_limits(1):  # the order of sums, and so the last bits, depend on the threads
         return means.fit(states).cluster_centers_.astype(states.dtype)
