@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import jax.numpy as jnp
@@ -43,10 +43,10 @@ class Machine:
         """Numbers of states, read symbols and commands."""
         return len(self.next_state), len(self.reads), len(self.hidden)
 
-    def transitions(self) -> Iterator[tuple[int, int, int]]:
+    def transitions(self) -> list[tuple[int, int, int]]:
         """State, input symbol and read symbol of every transition that was seen."""
-        for state, symbol, read in np.argwhere(self.counts > 0).tolist():
-            yield state, symbol, read
+        places = np.argwhere(self.counts > 0).tolist()
+        return [(state, symbol, read) for state, symbol, read in places]
 
     def apply(self, model: DNC) -> DNC:
         """The model with this machine in place of its controller; its memory is untouched."""

@@ -10,6 +10,7 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Float, Int
 
+from constrained_dnc.errors import require_integer
 from constrained_dnc.machine.agreement import agreement
 from constrained_dnc.machine.automaton import UNKNOWN, Machine
 from constrained_dnc.machine.clustering import (
@@ -24,7 +25,7 @@ from constrained_dnc.machine.naming import named
 from constrained_dnc.machine.recording import Recording, record, stacked_inputs
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.published import TRAINING_LENGTHS
-from constrained_dnc.shapes import Array
+from constrained_dnc.shapes import AnyArray, Array
 from constrained_dnc.tasks.registry import get_task
 from constrained_dnc.tasks.task import AbstractTask, Answer, Batch
 
@@ -75,37 +76,30 @@ def extract_machine(
     symbols and commands, unless they are set, are the smallest with which 99 % of the network's
     answers stay the same. If none does that, the largest is used and `is_faithful` is false.
     """
+    for setting, value in {"states": states, "reads": reads, "commands": commands}.items():
+        if value is not None:
+            require_integer(setting, value, 1)
     task = get_task(task) if isinstance(task, str) else task
-    shortest, longest = TRAINING_LENGTHS
-    lengths = (
-        tuple(range(shortest, longest + 1)) if lengths is None else tuple(sorted(set(lengths)))
-    )
+    if lengths is None:
+        lengths = range(TRAINING_LENGTHS[0], TRAINING_LENGTHS[1] + 1)
+    lengths = tuple(sorted(set(lengths)))
     recording = record(model, task, lengths, SAMPLES, seed)
-    scored = [task.sample((seed, 1, length), SAMPLES, length) for length in lengths]
-    wanted = _answers(model, task, scored)
     clusters = _Clusters(
         recording,
-        cluster(recording.state, max(STATES) if states is None else states, seed),
-        cluster(recording.reads, max(READS) if reads is None else reads, seed),
+        cluster(recording.state, max(*STATES, states or 0), seed),
+        cluster(recording.reads, max(*READS, reads or 0), seed),
     )
-
-    def keeps(table: _Table, count: int) -> bool:
-        machine, most = table.machine(count), 1 << (count - 1).bit_length()
-        padded = machine.padded(1 + max(STATES), max(READS), max(most, 256))
-        return min(agreement(wanted, _answers(padded.apply(model), task, scored))) >= KEPT
-
-    sizes = sorted(
-        product([states] if states else STATES, [reads] if reads else READS),
-        key=lambda pair: (pair[0] * pair[1], pair[1]),
-    )
-    for size in sizes:
+    batches = [task.sample((seed, 1, length), SAMPLES, length) for length in lengths]
+    network = _Network(model, task, batches, _answers(model, task, batches))
+    sizes = product([states] if states else STATES, [reads] if reads else READS)
+    for size in sorted(sizes, key=lambda pair: (pair[0] * pair[1], pair[1])):
         table = clusters.tabulate(*size)
-        if is_faithful := keeps(table, table.transitions):
+        if is_faithful := network.agrees(table.machine(commands or table.transitions)):
             break
     count = commands or table.transitions
     if is_faithful and commands is None:
-        fewer = [each for each in COMMANDS if each < table.transitions]
-        count = next((each for each in fewer if keeps(table, each)), count)
+        fewer = [each for each in COMMANDS if each < count]
+        count = next((each for each in fewer if network.agrees(table.machine(each))), count)
     machine, became = table.machine(count).minimised()
     steps = table.steps(became)
     return Extraction(
@@ -114,10 +108,34 @@ def extract_machine(
         transitions=table.transitions,
         conflicts=table.conflicts,
         spread=table.spread(count),
-        is_faithful=is_faithful if commands is None else keeps(table, commands),
+        is_faithful=is_faithful,
         margins=table.margins(steps),
         lengths=lengths,
     )
+
+
+@dataclass(frozen=True)
+class _Network:
+    """A model with its answers to the problems of some batches."""
+
+    model: DNC
+    task: AbstractTask
+    batches: Sequence[Batch]
+    answers: Sequence[Answer]
+
+    def agrees(self, machine: Machine) -> bool:
+        """Whether a machine in place of the controller gives nearly all of the answers.
+
+        It is padded, so that machines of all sizes share one compiled program.
+        """
+        states, reads, commands = machine.size
+        padded = machine.padded(
+            max(states, 1 + max(STATES)),
+            max(reads, *READS),
+            max(256, 1 << commands.bit_length()),
+        )
+        answers = _answers(padded.apply(self.model), self.task, self.batches)
+        return min(agreement(self.answers, answers)) >= KEPT
 
 
 @dataclass(frozen=True)
@@ -252,6 +270,6 @@ def _answers(model: DNC, task: AbstractTask, batches: Sequence[Batch]) -> list[A
 
 @eqx.filter_jit
 def _outputs(
-    model: DNC, inputs: Float[np.ndarray, "time batch inputs"]
+    model: DNC, inputs: Float[AnyArray, "time batch inputs"]
 ) -> Float[Array, "time batch outputs"]:
     return model.unroll(inputs).outputs

@@ -27,7 +27,7 @@ def describe(machine: Machine) -> list[list[str]]:
     rows: dict[tuple[str, ...], tuple[list[str], set[int]]] = {}
     for state, symbol, read in machine.transitions():
         place = state, symbol, read
-        command = machine.command_names[machine.command[place]].rstrip("0123456789 ")
+        command = machine.command_names[machine.command[place]].partition(" (")[0]
         after = machine.state_names[machine.next_state[place]]
         key = (machine.state_names[state], after, command, machine.answers.get(place, ""))
         names, reads = rows.setdefault(key, ([], set()))

@@ -15,6 +15,8 @@ from constrained_dnc.model.memory import Interface
 
 SURE = 0.95
 """The share of visits that a name must hold for."""
+MOST_INPUTS = 2
+"""In the name of a state that stands for the input just read."""
 
 
 def named(
@@ -63,13 +65,14 @@ def _state_names(
 
 
 def _phase_name(recording: Recording, led: Int[np.ndarray, "steps"]) -> str:
-    encoding = recording.is_encoding[led]
-    symbol, count = Counter(recording.symbol[led].tolist()).most_common(1)[0]
-    if encoding.mean() >= SURE:
-        if count >= SURE * len(led):
-            return f"just read {recording.input_names[symbol].removesuffix(' or blank')}"
+    encoding = recording.is_encoding[led].mean()
+    if encoding < SURE:
+        return "answering" if encoding <= 1 - SURE else "both phases"
+    ranked = Counter(recording.symbol[led].tolist()).most_common()
+    if sum(count for _, count in ranked[:MOST_INPUTS]) < SURE * len(led):
         return "taking input"
-    return "answering" if encoding.mean() <= 1 - SURE else "both phases"
+    names = [recording.input_names[symbol].removesuffix(" or blank") for symbol, _ in ranked]
+    return "just read " + " or ".join(sorted(names[:MOST_INPUTS]))
 
 
 def _command_names(machine: Machine, model: DNC) -> list[str]:
@@ -95,11 +98,11 @@ def _numbered(names: list[str]) -> tuple[str, ...]:
     """Names with numbers where several are equal.
 
     >>> _numbered(["start", "answering", "answering"])
-    ('start', 'answering 1', 'answering 2')
+    ('start', 'answering (1)', 'answering (2)')
     """
     counts, used = Counter(names), Counter[str]()
     result = []
     for name in names:
         used[name] += 1
-        result.append(f"{name} {used[name]}" if counts[name] > 1 else name)
+        result.append(f"{name} ({used[name]})" if counts[name] > 1 else name)
     return tuple(result)

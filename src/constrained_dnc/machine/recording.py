@@ -96,15 +96,15 @@ def stacked_inputs(batches: Sequence[Batch]) -> Float[np.ndarray, "time batch in
 def _run(model: DNC, inputs: Any) -> Any:
     """Carried states, reads, hidden vectors, commands and outputs of all steps."""
 
-    def body(state: Any, step: Any) -> Any:
-        outputs, state, inside = jax.vmap(model.step)(step, state)
-        carried = jax.vmap(lambda tree: ravel_pytree(tree)[0])(state.controller)
-        interface = jax.vmap(lambda tree: ravel_pytree(tree)[0])(inside.interface)
-        command = jnp.concatenate([interface, inside.hidden @ model.output_weight.T], axis=-1)
+    def one(x: Any, state: Any) -> Any:
+        outputs, state, inside = model.step(x, state)
+        share = model.output_weight @ inside.hidden
+        command = jnp.concatenate([ravel_pytree(inside.interface)[0], share])
+        carried = ravel_pytree(state.controller)[0]
         return state, (carried, state.reads, inside.hidden, command, outputs)
 
     start = model.initial_states(inputs.shape[1], len(inputs))
-    return jax.lax.scan(body, start, jnp.asarray(inputs))[1]
+    return jax.lax.scan(lambda state, x: jax.vmap(one)(x, state), start, jnp.asarray(inputs))[1]
 
 
 def _labels(

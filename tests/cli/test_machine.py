@@ -1,0 +1,20 @@
+"""The command `cdnc machine`."""
+
+import json
+
+from constrained_dnc.cli import main
+from constrained_dnc.training.loop import train
+from tiny_runs import tiny_config
+
+
+def test_a_run(tmp_path, capsys):
+    train(tiny_config(iterations=4), tmp_path / "run", threads=1)
+    files = tmp_path / "files"
+    arguments = ["machine", str(tmp_path / "run"), "--lengths", "2", "--samples", "4"]
+    assert main([*arguments, "--output", str(files)]) == 0
+    text = capsys.readouterr().out
+    assert "transitions seen" in text
+    assert "agreement" in text
+    assert {path.name for path in files.iterdir()} == {"machine.json", "machine.dot", "machine.svg"}
+    stored = json.loads((files / "machine.json").read_text())
+    assert stored["states"][stored["start"]] == "start"
