@@ -45,7 +45,7 @@ def main(arguments: list[str]) -> None:
         show(driver, f"{one.as_uri()}#step={step}", (390, 1500), "dark")
         still(driver).save(IMAGES / "explorer-phone.png", optimize=True)
         show(driver, f"{both.as_uri()}#step=1", (1280, 1150), "light")
-        driver.execute_script("document.querySelector('.top').remove(); $('scrub').remove()")
+        driver.execute_script("document.querySelector('.top').hidden = $('scrub').hidden = true")
         frames = []
         for at in range(1, len(traces[0].outputs) + 1):
             driver.execute_script("setStep(arguments[0])", at)

@@ -45,7 +45,7 @@ def test_one_file(folder, tmp_path, capsys):
         (["copy", "--memory", "1001"], "a number of slots from 1 to 1000"),
         (["copy", "sort", "--html", "a.html"], "copy and sort are models of different tasks"),
         (["copy", "--html", ""], "--html needs the name of a file"),
-        (["copy", "--port", "99999"], "port 99999 cannot be used: "),
+        (["copy", "--port", "99999"], "port must be an integer from 0 (any)"),
     ],
 )
 def test_what_is_not_accepted_costs_one_sentence(folder, monkeypatch, capsys, arguments, sentence):

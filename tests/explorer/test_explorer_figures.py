@@ -164,14 +164,14 @@ def test_a_step_that_is_not_there(run, step):
 def test_lines_of_the_papers_rule_have_the_colour_of_its_maximum():
     line = {2: 1.0, 3: 0.5}
     pairs = (("score", "50"), ("score", "500"), ("unseen", "50"))
-    curves = [Curve(rule, memory, line) for rule, memory in pairs]
+    curves = [Curve(rule, memory, "network", line) for rule, memory in pairs]
     figure = figures.score_figure(curves, 3, (1, 2), 2)
     *lines, _, paper = figure.data
     assert [trace.name for trace in lines] == [curve.name for curve in curves]
     assert lines[2].line.color == paper.marker.color != lines[0].line.color
     assert lines[0].line.dash != lines[1].line.dash
     assert figure.layout.xaxis.type != "log"
-    far = figures.score_figure([Curve("score", "500", {2: 1.0, 1000: 0.1})], 3, (1, 2))
+    far = figures.score_figure([Curve("score", "500", "network", {2: 1.0, 1000: 0.1})], 3, (1, 2))
     assert far.layout.xaxis.type == "log"
 
 

@@ -162,12 +162,12 @@ def test_panels_can_be_hidden(page, traced):
         page.driver.find_element(By.CSS_SELECTOR, f"#memory-0 .{part}")
         for part in ("plot", "toggle")
     )
-    toggle.click()
+    page.run("arguments[0].click()", toggle)
     assert not plot.is_displayed()
     assert toggle.get_attribute("aria-label") == "Show Memory"
     assert link(page)["hidden"] == "memory"
     page.run("setStep(3)")
-    toggle.click()
+    page.run("arguments[0].click()", toggle)
     page.run("updatePlots()")
     values = page.run("return document.querySelector('#memory-0 .plot').data[0].z.map(r => [...r])")
     expected = traced.internals.memory.memory[2, 0]

@@ -63,8 +63,7 @@ def test_no_file_is_opened_that_the_browser_names(address, runs, tmp_path):
 @pytest.mark.parametrize(
     ("what", "parameters", "sentence"),
     [
-        ("trace", {"problem": "1", "memory": "many"}, "memory_size must be "),
-        ("trace", {"problem": "1", "rule": "best"}, "selection must be one of "),
+        ("trace", {"problem": "1", "memory": "many"}, "memory must be "),
         ("draw", {"length": "", "seed": 0}, "length must be an integer from 1 to 250"),
         ("draw", {"length": "1000000", "seed": 0}, "length must be an integer from 1 to 250"),
         ("trace", {"problem": "1 " * 50_000}, "the problem has length 50000; the explorer draws"),
@@ -94,7 +93,7 @@ def test_a_trace_is_computed_once(address, runs, monkeypatch):
         ("data", "2 2 1 0", "4"),
     ):
         status, _ = ask(
-            address, what, model=runs["compr+reg"], problem=problem, memory=memory, raw=True
+            address, what, model=runs["compr+reg"], problem=problem, memory=memory, step=1, raw=True
         )
         assert status == 200
     assert len(computed) == 1

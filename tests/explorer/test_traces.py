@@ -2,6 +2,7 @@
 
 import io
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import jax
@@ -9,7 +10,9 @@ import numpy as np
 import pytest
 
 from constrained_dnc import SettingError, predict
-from constrained_dnc.explorer import figures, open_model, traces, views
+from constrained_dnc.evaluation.subject import subject_of
+from constrained_dnc.explorer import figures, machines, open_model, traces, views
+from constrained_dnc.machine.extraction import extract_machine
 from constrained_dnc.training.loop import train
 from tiny_runs import tiny_config
 
@@ -93,6 +96,34 @@ def test_parameters_of_any_rule(runs, rule):
     assert views.describe(model)["rule"] == rule
 
 
+def test_digital_inference(runs):
+    made = traces.trace(open_model(runs["compr+reg"], inference="digital"), PROBLEM, 9)
+    digital = subject_of(runs["compr+reg"], inference="digital").model.with_memory_size(9)
+    expected = digital.unroll(made.batch.inputs)
+    np.testing.assert_allclose(made.outputs, expected.outputs, rtol=1e-5, atol=1e-6)
+    assert views.describe(made.model)["inference"] == "digital"
+
+
+def test_the_state_of_the_machine_after_each_step(runs, monkeypatch):
+    model = open_model(runs["compr+reg"])
+    extraction = extract_machine(
+        model.dnc, model.task, lengths=[1, 2], states=2, reads=1, commands=2
+    )
+    faithful = replace(extraction, is_faithful=True)
+    monkeypatch.setattr(machines, "_machine_of", lambda model: faithful)
+    made = traces.trace(model, "3 1")
+    view = machines.machine_view(made)
+    machine, state, path = extraction.machine, extraction.machine.start, []
+    for vector in made.batch.inputs[:, 0]:
+        symbol = int(np.argmin(np.abs(machine.inputs - vector).sum(1)))
+        state = int(machine.next_state[state, symbol, 0])
+        path.append(state)
+    assert view["path"] == path
+    pairs = {(before, after) for before, after, _ in view["edges"]}
+    assert set(zip([machine.start, *path], path, strict=False)) <= pairs
+    assert len(view["states"]) == len(machine.state_names)
+
+
 def test_states_of_the_problem_and_of_companions(runs):
     made = traces.trace(open_model(runs["compr+reg"]), PROBLEM)
     paths = traces.state_paths(made, companions=3)
@@ -123,8 +154,8 @@ def test_the_documents_name_every_array_and_its_axes(runs, memory_size):
             "problem must be numerals from 0 to 4, separated by spaces, such",
         ),
         ("1 " * 251, None, "the problem has length 251; the explorer draws at most 250"),
-        ("1 2", 0, "memory_size must be a number of slots from 1 to 1000, or growing"),
-        ("1 2", 1001, "memory_size must be a number of slots from 1 to 1000, or"),
+        ("1 2", 0, "memory must be a number of slots from 1 to 1000, or growing"),
+        ("1 2", 1001, "memory must be a number of slots from 1 to 1000, or"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused(runs, text, memory_size, sentence):

@@ -54,7 +54,7 @@ class Model:
 
     @property
     def dnc(self) -> DNC:
-        """The network itself."""
+        """The network itself, or with its digital parts."""
         return self.subject.model
 
     @property

@@ -14,24 +14,26 @@ from constrained_dnc.training.run import Run
 
 @dataclass(frozen=True)
 class Curve:
-    """Score by length of the parameters that a rule selected, with one memory."""
+    """Score by length of the parameters that a rule selected, with one memory and inference."""
 
     rule: str
     memory: str  # a number of slots, or growing
+    inference: str
     scores: dict[int, float]
 
     @property
     def name(self) -> str:
         memory = "growing memory" if self.memory == GROWING else f"{self.memory} slots"
+        digital = ", digital" if self.inference == "digital" else ""
         longest = published.max_length_of(self.scores)
-        return f"{memory}, rule {self.rule}: maximum {longest}"
+        return f"{memory}, rule {self.rule}{digital}: maximum {longest}"
 
 
 def pretrained_curves(name: str, rule: SelectionRule) -> tuple[Curve, ...]:
     """Scores that come with a pretrained model, by a rule and by the paper's."""
     model = zoo.find(name)
     return tuple(
-        Curve(each, memory, dict(sorted(scores.items())))
+        Curve(each, memory, "network", dict(sorted(scores.items())))
         for each in dict.fromkeys((rule, PAPER_RULE))
         for memory in model.memories(each)
         if (scores := model.scores(memory, each))
@@ -48,12 +50,6 @@ def stored_curves(run: Run, rule: SelectionRule, iteration: int) -> tuple[Curve,
     is_shown |= (table["selection"] == PAPER_RULE) & (rule != PAPER_RULE)
     table = table[is_shown & (table["batches"] > 0) & (table["run_id"] == run.config.run_id)]
     return tuple(
-        Curve(
-            str(each),
-            str(memory) + (", digital" if inference == "digital" else ""),
-            dict(zip(rows["length"], rows["score"], strict=True)),
-        )
-        for (each, memory, inference), rows in table.groupby(
-            ["selection", "memory", "inference"], sort=False
-        )
+        Curve(*map(str, key), dict(zip(rows["length"], rows["score"], strict=True)))
+        for key, rows in table.groupby(["selection", "memory", "inference"], sort=False)
     )

@@ -7,7 +7,7 @@ import socket
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any
 
 import tornado.httpserver
 import tornado.web
@@ -52,16 +52,14 @@ class ModelCache:
         self._models = lru_cache(MODELS_KEPT)(self._open)
         self._traces = lru_cache(TRACES_KEPT)(trace)
 
-    def model(
-        self, name: str, rule: SelectionRule | None = None, inference: Inference | None = None
-    ) -> Model:
-        """A model as it is now, by default with the parameters that the page began with."""
+    def model(self, name: str, rule: Any = None, inference: Any = None) -> Model:
+        """A model as it is now, by default with the rule and inference that the page began with."""
         if name not in self.names:
             raise SettingError("model", name, one_of(self.names))
         if name in self._opened:
             return self._opened[name]
-        chosen = rule or self.selection, inference or self.inference
-        return self._models(name, *chosen, cache_key(name))
+        choice = rule or self.selection, inference or self.inference
+        return self._models(name, *choice, cache_key(name))
 
     def _open(
         self, name: str, rule: SelectionRule | None, inference: Inference, version: Any
@@ -70,9 +68,8 @@ class ModelCache:
 
     def trace(self, query: Query) -> Trace:
         """The trace of a model on a problem, cached."""
-        rule = cast("SelectionRule | None", query.get("rule") or None)
-        inference = cast("Inference | None", query.get("inference") or None)
-        model, memory = self.model(query["model"], rule, inference), query.get("memory")
+        model = self.model(query["model"], query.get("rule"), query.get("inference"))
+        memory = query.get("memory")
         size = read_memory_size(memory, MAX_DRAWN_SLOTS) if memory else model.memory_size
         text = model.task.format_problem(model.task.parse(query["problem"]))
         return self._traces(model, text, size)
@@ -143,10 +140,12 @@ def application(models: ModelCache) -> tornado.web.Application:
 
 def listen(port: int | None) -> socket.socket:
     """Listen on a port of this machine, by default 8050 or any free one."""
+    if port is not None and not 0 <= port <= 65535:
+        raise SettingError("port", port, "an integer from 0 (any) to 65535")
     for candidate in (PORT, 0) if port is None else (port,):
         try:
             listening = socket.create_server((HOST, candidate))
-        except (OSError, OverflowError) as error:
+        except OSError as error:
             refusal = error
         else:
             listening.setblocking(False)

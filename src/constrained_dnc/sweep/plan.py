@@ -195,9 +195,8 @@ def _stored_batches(path: Path, batch_size: int) -> dict[tuple[str, str, str, in
 
 def open_study(folder: Path, request: Request, command: Sequence[str] = ()) -> Plan:
     """Create a study directory, or resume one with the same, more or longer runs."""
-    plan = Plan(
-        folder, tuple(request.configs()), request.rules, request.analyses, request.inferences
-    )
+    configs = tuple(request.configs())
+    plan = Plan(folder, configs, request.rules, request.analyses, request.inferences)
     part = {
         "tasks": [get_task(task).name for task in request.tasks],
         "approaches": [approach.name for approach in request.approaches],
