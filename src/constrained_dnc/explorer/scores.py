@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from constrained_dnc import published, zoo
 from constrained_dnc.choices import PAPER_RULE, SelectionRule
@@ -49,9 +50,8 @@ def stored_curves(run: Run, rule: SelectionRule, iteration: int) -> tuple[Curve,
     is_shown = (table["selection"] == rule) & (table["iteration"] == iteration)
     is_shown |= (table["selection"] == PAPER_RULE) & (rule != PAPER_RULE)
     table = table[is_shown & (table["batches"] > 0) & (table["run_id"] == run.config.run_id)]
+    groups: Any = table.groupby(["selection", "memory", "inference"], sort=False)
     return tuple(
         Curve(rule, memory, inference, dict(zip(rows["length"], rows["score"], strict=True)))
-        for (rule, memory, inference), rows in table.groupby(
-            ["selection", "memory", "inference"], sort=False
-        )
+        for (rule, memory, inference), rows in groups
     )
