@@ -23,6 +23,8 @@ COPIED = ("*.md", "LICENSE", "CITATION.cff", "docs/**/*", "benchmarks/*", "examp
 SECTIONS = {
     "Use": (
         "docs/install",
+        "docs/tutorial",
+        "docs/faq",
         "docs/training",
         "docs/runs",
         "docs/reproduce",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import floor
 from typing import Any
 
+from constrained_dnc.choices import INFERENCES, extended
 from constrained_dnc.cli.terminal import print_table
 from constrained_dnc.errors import LARGEST_SEED, SettingError, require_integer
 from constrained_dnc.evaluation.prediction import predict
@@ -26,14 +26,17 @@ LONGEST_PRINTED = 10_000
 class Demo:
     """Give a baseline and a constrained model the same problems, of increasing length."""
 
-    task: str = "sort"
+    task: str = "copy"
     """A task whose result is one sequence of digits: sort, copy, shift or differentiation."""
     baseline: str = "stateful-baseline"
     """The approach without constraints."""
     constrained: str = "compr+reg"
     """The approach it is compared with."""
-    lengths: str = "10,30,45"
+    lengths: str = "10,30"
     """Input lengths of the problems, such as 10..50:10; the models were trained on 5 to 15."""
+    digital_length: int = 200
+    """Input length at which the constrained model is also run digitally, with ten times the slots;
+    0 leaves this out."""
     seed: int = 0
     """Which problems are sampled."""
 
@@ -42,6 +45,7 @@ class Demo:
         require_integer("seed", self.seed, 0, LARGEST_SEED)
         lengths = parse_lengths(self.lengths)
         require_integer("the longest of --lengths", lengths[-1], 1, LONGEST_PRINTED)
+        require_integer("--digital-length", self.digital_length, 0, LONGEST_PRINTED)
         names = [f"{PREFIX}{self.task}/{name}" for name in (self.baseline, self.constrained)]
         runs = [load_run(name) for name in names]
         problems = [_sample(runs[0].task, length, self.seed) for length in lengths]
@@ -54,8 +58,10 @@ class Demo:
         )
         for problem in problems:
             print(f"\nlength {len(problem)}\n{_compared(runs, problem)}", flush=True)
-        print("\nThe two models over many problems, % right by input length, rounded down:")
+        print("\nThe two models over many problems, % right by input length, rounded:")
         print_table(["", *map(str, SHOWN)], [_curve(find(name)) for name in names])
+        if self.digital_length:
+            print(_digital(runs[1], _sample(runs[1].task, self.digital_length, self.seed)))
         return 0
 
 
@@ -94,6 +100,22 @@ def _compared(runs: Sequence[Run], problem: Any) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
+def _digital(run: Run, problem: Any) -> str:
+    """How a model does on a long problem as it was trained and with digital inference."""
+    right, slots = run.task.solve(problem), extended(run.config.model.memory_size)
+    counts = []
+    for inference in INFERENCES:
+        text = run.task.format_problem(problem)
+        answer = predict(run, text, memory=slots, inference=inference)
+        count = sum(ours == theirs for ours, theirs in zip(answer, right, strict=True))
+        counts.append(f"{inference} {count} of {len(right)} right")
+    return (
+        f"\n{run.config.approach.name} at length {len(right)} with {slots} slots, as a network and "
+        f"with digital inference\n(one-hot writes, states that snap to a few; no retraining): "
+        f"{', '.join(counts)}"
+    )
+
+
 def _digits(entries: Sequence[int | None]) -> str:
     """One character per entry: ? is not finite, * has more than one digit.
 
@@ -108,5 +130,5 @@ def _digits(entries: Sequence[int | None]) -> str:
 def _curve(model: Pretrained) -> list[object]:
     """The stored scores of a model, a cell for each length that is shown."""
     scores = model.scores()
-    cells = [floor(100 * scores[n] + 1e-6) if n in scores else "-" for n in SHOWN]
+    cells = [round(100 * scores[n]) if n in scores else "-" for n in SHOWN]
     return [model.approach, *cells]
