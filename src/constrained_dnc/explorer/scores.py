@@ -49,7 +49,13 @@ def stored_curves(run: Run, rule: SelectionRule, iteration: int) -> tuple[Curve,
     is_shown = (table["selection"] == rule) & (table["iteration"] == iteration)
     is_shown |= (table["selection"] == PAPER_RULE) & (rule != PAPER_RULE)
     table = table[is_shown & (table["batches"] > 0) & (table["run_id"] == run.config.run_id)]
+    by = ["selection", "memory", "inference"]
     return tuple(
-        Curve(*map(str, key), dict(zip(rows["length"], rows["score"], strict=True)))
-        for key, rows in table.groupby(["selection", "memory", "inference"], sort=False)
+        Curve(
+            str(each),
+            str(memory),
+            str(inference),
+            dict(zip(rows["length"], rows["score"], strict=True)),
+        )
+        for (each, memory, inference), rows in table.groupby(by, sort=False)
     )
