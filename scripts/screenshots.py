@@ -42,14 +42,14 @@ def main(arguments: list[str]) -> None:
         one.write_text(one_file(traces[:1], machines=True), encoding="utf-8")
         show(driver, f"{both.as_uri()}#step={step}", (1440, 1500), "light")
         still(driver).save(IMAGES / "explorer.png", optimize=True)
-        show(driver, f"{one.as_uri()}#step={step}", (390, 1500), "dark")
+        show(driver, f"{one.as_uri()}#step={step}", (390, 1750), "dark")
         still(driver).save(IMAGES / "explorer-phone.png", optimize=True)
-        show(driver, f"{both.as_uri()}#step=1", (1280, 1150), "light")
+        show(driver, f"{both.as_uri()}#step=1", (1280, 1270), "light")
         driver.execute_script("document.querySelector('.top').hidden = $('scrub').hidden = true")
         frames = []
         for at in range(1, len(traces[0].outputs) + 1):
             driver.execute_script("setStep(arguments[0])", at)
-            frames.append(still(driver, colours=48, width=900))
+            frames.append(still(driver, colours=64, width=900))
     animate(frames, IMAGES / "explorer.gif")
     driver.quit()
 
@@ -81,7 +81,7 @@ def still(driver: webdriver.Chrome, colours: int = 128, width: int | None = None
     image = Image.open(io.BytesIO(driver.get_screenshot_as_png())).convert("RGB")
     if width is not None:
         image = image.resize((width, image.height * width // image.width))
-    return image.quantize(colours, Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
+    return image.quantize(colours, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
 
 
 def animate(frames: list[Image.Image], path: Path) -> None:
