@@ -83,7 +83,7 @@ class Iteration:
 
         @jax.jit
         def update(model: Any, state: Any, gradient: Any) -> Any:
-            updates, state = self.optimiser.update(gradient, state)
+            updates, state = self.optimiser.update(gradient, state, model)
             return eqx.apply_updates(model, updates), state
 
         self.update = update

@@ -74,8 +74,8 @@ def print_machine(extraction: Extraction) -> None:
     if not extraction.is_faithful:
         print("No machine found: the largest tried differs in more than 1 % of the answers.")
     print(
-        f"{states} states (before minimisation {extraction.states}), {reads} read symbols, "
-        f"{commands} commands; {extraction.transitions} transitions seen, "
+        f"states: {states} (before minimisation {extraction.states}), read symbols: {reads}, "
+        f"commands: {commands}, transitions seen: {extraction.transitions}; "
         f"{100 * extraction.conflicts:.2f} % of steps conflict with them"
     )
     if reads == 1:
@@ -114,7 +114,9 @@ def _print_checks(model: DNC, extraction: Extraction, task: AbstractTask) -> Non
     if missing:
         state, symbol = missing[0]
         gap = f"{machine.input_names[symbol]!r} in state {machine.state_names[state]!r}"
-        print(f"The table lacks {len(missing)} transitions that inputs can reach, first {gap}.")
+        print(
+            f"Transitions that inputs can reach and the table lacks: {len(missing)}, first {gap}."
+        )
     elif missing is not None:
         print("The table has every transition that an input of any length can reach.")
 

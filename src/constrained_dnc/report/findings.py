@@ -204,8 +204,7 @@ class Findings:
         arrays = [self.study.analysis(run_id, *names) for run_id in frame["run_id"]]
         values = [[float(each.get(name, np.nan)) for name in names] for each in arrays]
         frame = frame.assign(**dict(zip(names, np.reshape(values, (-1, 2)).T, strict=True)))
-        counted = self.rows if "state_count" in self.rows else self.rows.assign(state_count=np.nan)
-        counts = counted.groupby("run_id")["state_count"].first()
+        counts = self.rows.groupby("run_id")["state_count"].first()
         return frame.assign(state_count=frame["run_id"].map(counts))
 
     def correlations(self, measure: str = "curvature") -> list[statistics.Correlation]:
