@@ -115,7 +115,7 @@ def _print_checks(model: DNC, extraction: Extraction, task: AbstractTask) -> Non
         state, symbol = missing[0]
         gap = f"{machine.input_names[symbol]!r} in state {machine.state_names[state]!r}"
         print(
-            f"Transitions that inputs can reach and the table lacks: {len(missing)}, first {gap}."
+            f"Reachable transitions that the table lacks: {len(missing)}, first {gap}."
         )
     elif missing is not None:
         print("The table has every transition that an input of any length can reach.")
