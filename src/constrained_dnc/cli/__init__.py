@@ -51,7 +51,7 @@ cdnc --print-completion bash|fish|zsh prints a completion script for your shell.
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command: a mistake is one sentence and exit code 2, a file that fails is 1."""
+    """Run one command. A user's mistake gives one sentence and exit code 2, a bad file code 1."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # where its encoding lacks a character
     try:

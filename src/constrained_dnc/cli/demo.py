@@ -19,7 +19,7 @@ from constrained_dnc.zoo import PREFIX, Pretrained, find
 SHOWN = range(10, 101, 10)
 """Lengths of the table of scores."""
 LONGEST_PRINTED = 10_000
-"""Longer problems fill screens, and memories."""
+"""Longer problems would fill the screen and the computer's memory."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Demo:
         training = runs[0].config.training
         print(
             f"{self.task} by two pretrained models, both trained on lengths {training.min_length} "
-            f"to {training.max_length}. A mark below an entry: it is wrong.\n"
+            f"to {training.max_length}. A mark below an entry means that it is wrong.\n"
             + "\n".join([runs[0].task.answer_note, *map(_origin, runs)]),
             flush=True,
         )
@@ -66,7 +66,7 @@ class Demo:
 
 
 def _origin(run: Run) -> str:
-    """Which of many models this is: others of its kind score differently."""
+    """Which trial this model is, because others of its kind score differently."""
     config = run.config
     return (
         f"{config.approach.name}: seed {config.seed}, {run.status.iteration} iterations "

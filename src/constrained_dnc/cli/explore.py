@@ -129,7 +129,7 @@ class Explore:
 
 
 def split_arguments(arguments: Sequence[str]) -> tuple[list[str], str | None]:
-    """Models, by default all pretrained ones, and the problem if the last argument is none."""
+    """Models, by default all pretrained ones; the last argument is a problem if it is no model."""
     if not arguments:
         return farthest_first() or [zoo.find(zoo.PREFIX).name], None  # the latter refuses
     names: list[str] = []

@@ -104,7 +104,7 @@ def _cells(
     step: int,
     labels: CellLabels | None,
 ) -> list[str]:
-    """What stands in each channel, as a person writes it, with the network's number beside it."""
+    """The content of each channel as a person would write it, and the network's number for it."""
     if labels is None:
         return [format_number(value) for value in values.tolist()]
     written = [labels.get(channel, {}).get(step, "") for channel in channels]

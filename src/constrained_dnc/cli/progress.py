@@ -20,7 +20,7 @@ SPEED_PERIOD = 60.0
 
 
 class ProgressBar(Observer):
-    """Shows how far a command is, how fast, and how long it still takes."""
+    """Shows how far a command has got, how fast it is, and how long it will take."""
 
     def __init__(
         self,

@@ -42,7 +42,7 @@ Memories = Annotated[str | None, option(metavar="MEMORIES")]
 
 
 def open_model(name: str | Path, trust_code: bool) -> Run:
-    """A run or a pretrained model; what it compiles is kept for the next time."""
+    """Open a run or a pretrained model, and keep compiled programs for the next time."""
     from constrained_dnc.training.compilation import use_compilation_cache  # noqa: PLC0415
     from constrained_dnc.training.run import load_run  # noqa: PLC0415 - slow to import
 
@@ -51,7 +51,7 @@ def open_model(name: str | Path, trust_code: bool) -> Run:
 
 
 def _show(bar: ProgressBar) -> Callable[[float, float, Any], None]:
-    """What `evaluate` calls with the work done, all of it and the row in hand."""
+    """A function that `evaluate` calls with the work done, the total and the current row."""
     return lambda done, total, row: bar.show(
         int(100 * done / total), 100, f"length {row.length}, memory {row.memory}"
     )

@@ -43,8 +43,8 @@ StudyPath = Annotated[
 class Study:
     """Train, evaluate and analyse tasks x approaches x trials, then write the report.
 
-    The same command resumes a study that was stopped; `cdnc study --study DIR` alone resumes all
-    that was ever requested of the study in DIR.
+    The same command resumes a study that was stopped; `cdnc study --study DIR` alone resumes
+    everything that was ever requested of the study in DIR.
     """
 
     preset: Annotated[PresetName, tyro.conf.arg(help=_PRESET)] = "quick"
@@ -156,7 +156,7 @@ def _stored_parts(path: Path) -> Parts:
 class Gather:
     """Make a study of runs that were trained one by one, as by a job array, and write its report.
 
-    What is not evaluated and analysed yet is; the same command with more runs adds them.
+    Runs are evaluated and analysed if they have not been; the same command adds more runs.
     """
 
     runs: Annotated[
@@ -224,7 +224,7 @@ def _execute(plan: Plan, scheduler: str | None, workers: int | None) -> None:
 
 
 def _print_estimate(plan: Plan, to_do: list[Config], workers: int) -> None:
-    """Say what is waited for, and how long it takes."""
+    """Say what will be done, and how long it will take."""
     from constrained_dnc.files import is_locked  # noqa: PLC0415 - slow to import
 
     held = [plan.lock(config) for config in to_do if is_locked(plan.lock(config))]
@@ -306,7 +306,7 @@ class Results:
     """Print every row of the results as comma-separated values."""
 
     def run(self) -> int:
-        """Print a table for people, or one for programs."""
+        """Print a readable table, or export one for programs."""
         if not self.csv:
             from constrained_dnc.report import terminal_table  # noqa: PLC0415 - slow to import
 

@@ -17,14 +17,14 @@ UNLIMITED = 100_000
 
 
 def print_stderr(sentence: str) -> None:
-    """Print beside the result of a command, which does not depend on it: stderr may be full."""
+    """Print a message. If stderr cannot be written, the command goes on all the same."""
     if sys.stderr is not None:
         with suppress(OSError):
             print(printable(sentence), file=sys.stderr, flush=True)
 
 
 def console(*, stderr: bool = False) -> Console:
-    """As wide as the terminal, or without a limit, so that piped lines are never cut."""
+    """A console as wide as the terminal, or unlimited, so that piped lines are never cut."""
     from rich.console import Console  # noqa: PLC0415 - help needs none
 
     terminal = Console(stderr=stderr)

@@ -72,7 +72,7 @@ class Train:
     start: Annotated[Path | None, _FROM] = None
     selection: Selection = None
     log: Annotated[tuple[LoggerChoice, ...], option()] = ()
-    """Programs that show the metrics, one or more."""
+    """One or more programs that show the metrics."""
     backend: Backend = "auto"
     threads: Threads = None
     trust_code: TrustCode = False
@@ -176,7 +176,7 @@ def _stored(folder: str, trust_code: bool) -> Config:
 
 
 def _find_approach(name: str) -> Approach:
-    """A named approach, or the only one that a user's file has under a name."""
+    """A built-in approach, or one in a user's file."""
     if name in APPROACHES:
         return APPROACHES[name]
     if not name.endswith(".py") and not is_import_path(name):
@@ -187,5 +187,5 @@ def _find_approach(name: str) -> Approach:
     approaches = find_approaches([name])
     if len(approaches) > 1:
         names = ", ".join(approach.name for approach in approaches)
-        raise SettingError(f"{name} has several approaches, choose one of them: {names}")
+        raise SettingError(f"{name} has several approaches; choose one of them: {names}")
     return approaches[0]

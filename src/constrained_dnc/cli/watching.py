@@ -29,7 +29,7 @@ TRAINING_SHARE = 0.9
 
 
 class SweepWatcher:
-    """Shows which runs are under way, how far they are, and how long the rest takes."""
+    """Shows which runs are in progress, how far they have got, and how long the rest will take."""
 
     def __init__(
         self,
@@ -127,7 +127,7 @@ def _work(config: Config) -> float:
 
 
 def name_of(config: Config) -> str:
-    """A run as people call it."""
+    """A readable name of a run."""
     return f"{_task_name(config.task)} {config.approach.name} trial {config.seed}"
 
 

@@ -35,8 +35,8 @@ class Zoo:
         rows = [row for model in models for row in _rows(model, rules, memories)]
         print("Maximum length: the longest input with at least 95 % right, by memory.\n")
         print_table([*header, *map(_heading, memories)], rows, left=1 + self.all)
-        print("\nBest of: of how many trials it is the best, by the score at an unseen length.")
-        print("States: how few its state can be rounded to with 99 % of the score kept.")
+        print("\nBest of: how many trials it was chosen from, by the score at an unseen length.")
+        print("States: how few values its state can be rounded to while 99 % of the score is kept.")
         if self.all:
             print(f"*: comes with this package as --selection RULE; {RULE} is the default.")
         return 0
@@ -49,7 +49,7 @@ def _heading(memory: str) -> str:
 def _rows(
     model: Pretrained, rules: tuple[SelectionRule, ...], memories: list[str]
 ) -> Iterator[list[str]]:
-    """One for each rule; the first names the model."""
+    """One row for each rule; the first names the model."""
     facts = [str(model.metadata["trial"]), str(len(model.metadata["trials"]))]
     facts.append(str(model.metadata["iterations"]))
     for rule in rules:

@@ -59,7 +59,7 @@ class Candidates:
         return self._states[writes]
 
     def can_snap(self, writes: str = "soft") -> bool:
-        """Whether the model has a cell state that can be replaced, and finite ones only."""
+        """Whether the model has a cell state that can be replaced and is always finite."""
         controller = self.model.controller
         state = controller.initial_state()
         try:

@@ -27,7 +27,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Digital:
-    """The digital parts of a model, and the measurements that they were chosen by."""
+    """The digital parts of a model, and the measurements by which they were chosen."""
 
     writes: str
     """soft, one-hot or one-hot-allocation."""

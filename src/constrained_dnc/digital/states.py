@@ -1,4 +1,4 @@
-"""The cell states that a model carries at training lengths, and few that stand for all of them."""
+"""The cell states that a model carries at training lengths, and a few that represent them all."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def calibration_batches(
 def unroll_side_by_side(
     model: DNC, task: AbstractTask, batches: Sequence[Batch], threads: int | None = None
 ) -> list[tuple[Float[np.ndarray, "time batch outputs"], Float[np.ndarray, "time batch cell"]]]:
-    """Outputs and cell states of several batches in one forward, the shorter ones padded."""
+    """Outputs and cell states of several batches in one forward pass, shorter ones padded."""
     backend = choose_backend("auto", model, task.loss, threads=threads)
     steps = max(len(batch.inputs) for batch in batches)
     blank = [((0, steps - len(batch.inputs)), (0, 0), (0, 0)) for batch in batches]

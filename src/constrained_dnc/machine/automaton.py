@@ -63,7 +63,7 @@ class Machine:
         return with_controller(model, controller)
 
     def padded(self, states: int, reads: int, commands: int) -> Machine:
-        """With entries that are never used: machines of one size share a compiled program."""
+        """Padded with unused entries, so that machines of one size share a compiled program."""
         size = (states, len(self.inputs), reads)
         gap = [(0, new - old) for new, old in zip(size, self.next_state.shape, strict=True)]
         read_gap = ((0, reads - len(self.reads)), (0, 0))
@@ -120,7 +120,7 @@ def minimise(
 ) -> Int[np.ndarray, "states"]:
     """The class of every state of a Mealy machine: equal for states that no input tells apart.
 
-    Moore's partition refinement. A missing transition, -1, differs from every other. Classes are
+    Moore's partition refinement. A missing transition, -1, differs from all others. Classes are
     numbered as they are reached from the start, breadth first; states that are not reached get -1.
     """
     reached = [start]

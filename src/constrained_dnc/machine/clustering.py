@@ -16,7 +16,7 @@ FITTED = 6000
 
 @dataclass(frozen=True)
 class Clusters:
-    """Vectors in fine clusters, which merge into fewer.
+    """Vectors in fine clusters, which can be merged into fewer.
 
     The fine ones count alike, however many vectors they hold: a state that is visited once per
     sample is not merged with its neighbour for being rare.
@@ -70,5 +70,5 @@ def means_of(
 def squared_distances(
     points: Float[np.ndarray, "count size"], vectors: Float[np.ndarray, "vectors size"]
 ) -> Float[np.ndarray, "vectors count"]:
-    """Of every vector to every point."""
+    """The squared distance of every vector to every point."""
     return np.stack([((vectors - point) ** 2).sum(axis=1) for point in points], axis=1)

@@ -237,7 +237,7 @@ class _Table:
         return least
 
     def spread(self, commands: int) -> float:
-        """Variance of commands within their class, relative to their variance."""
+        """Variance of commands within their classes, relative to their total variance."""
         vectors = self.recording.command
         labels = self.classes.labels(commands)
         within = ((vectors - means_of(vectors, labels)[labels]) ** 2).sum()
@@ -259,7 +259,7 @@ def _fill_reads(
 
 
 def _answers(model: DNC, task: AbstractTask, batches: Sequence[Batch]) -> list[Answer]:
-    """To all problems of the batches, computed side by side."""
+    """The answers to all problems of the batches, computed side by side."""
     outputs, start, answers = np.asarray(_outputs(model, stacked_inputs(batches))), 0, []
     for batch in batches:
         end = start + batch.inputs.shape[1]

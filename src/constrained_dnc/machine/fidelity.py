@@ -124,7 +124,7 @@ def entries_of(task: AbstractSequenceTask) -> list[Problem]:
 
 
 def _batches(task: AbstractTask, problems: list[Problem]) -> Iterator[tuple[Batch, int]]:
-    """Batches of one size, which share a compiled program, and how many problems are no filling."""
+    """Batches of one size, which share a compiled program, each with its number of problems."""
     for start in range(0, len(problems), BATCH_SIZE):
         part = problems[start : start + BATCH_SIZE]
         yield task.batch_of(part + [part[0]] * (BATCH_SIZE - len(part))), len(part)

@@ -20,9 +20,9 @@ LONGEST_LABEL = 24
 
 
 def describe(machine: Machine) -> list[list[str]]:
-    """The rows of a table for people: state, inputs, reads, next state, command, answer.
+    """The rows of a readable table: state, inputs, reads, next state, command, answer.
 
-    Inputs with the same consequence share a row; a command is named without its number.
+    Inputs with the same effect share a row; a command is named without its number.
     """
     rows: dict[tuple[str, ...], tuple[list[str], set[int]]] = {}
     for state, symbol, read in machine.transitions():

@@ -50,7 +50,7 @@ def _answers(
 def _state_names(
     machine: Machine, recording: Recording, before: Int[np.ndarray, "steps"]
 ) -> list[str]:
-    """By the input that led there, or by the phase of the task."""
+    """Names of states: the input that led there, or the phase of the task."""
     names = []
     for state in range(len(machine.next_state)):
         rows = np.nonzero(before == state)[0]  # steps that begin in this state

@@ -60,7 +60,7 @@ def record(
     vectors, symbol = np.unique(inputs[time, sample], axis=0, return_inverse=True)
     if len(vectors) > MAX_INPUTS:
         raise SettingError(
-            f"{task.name} has more than {MAX_INPUTS} different inputs; a machine needs symbols"
+            f"{task.name} has more than {MAX_INPUTS} different inputs, too many for a machine"
         )
     input_names, output_names = _labels(task, batches, outputs)
     names: list[set[str]] = [set() for _ in vectors]
@@ -134,7 +134,7 @@ def _labels(
 def _input_name(
     task: AbstractTask, cells: CellLabels | None, values: Float[np.ndarray, "inputs"], step: int
 ) -> str:
-    """The text of one input: its symbols, or the name of a channel that is a switch."""
+    """The text of one input: its symbols, or the name of a channel that is on or off."""
     if cells is None:
         return " ".join(f"{value:g}" for value in values)
     labels = {channel: column[step] for channel, column in cells.items() if step in column}

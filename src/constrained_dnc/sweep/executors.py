@@ -62,7 +62,7 @@ Future: TypeAlias = Any
 
 
 def one_thread() -> dict[str, str]:
-    """Environment variables of a worker: it has one core, and libraries must start no threads."""
+    """Environment variables of a worker: it has one core, so libraries must not start threads."""
     flags = os.environ.get("XLA_FLAGS", "")
     return {
         "OMP_NUM_THREADS": "1",
@@ -105,8 +105,9 @@ def connected(scheduler: str | None, workers: int | None) -> Iterator[Client]:
 def _cluster(workers: int) -> Any:
     """Processes of this machine that its other users cannot connect to.
 
-    Whoever may talk to Dask can run code as the user it runs as. So everything goes through TLS,
-    with a certificate that is made for this sweep and never leaves the memory of its processes.
+    Anyone who can connect to Dask can run code as the user who started it. So everything goes
+    through TLS, with a certificate that is made for this sweep and never leaves the memory of its
+    processes.
     """
     cluster_of_processes: Any = distributed.LocalCluster
     certified: Any = distributed.Security.temporary
@@ -149,7 +150,7 @@ def _greet(scheduler: str) -> None:
 def execute(
     plan: Plan, client: Client, watcher: Watcher, to_do: Sequence[Config] | None = None
 ) -> None:
-    """Bring the runs `to_do`, by default all that are not done, to their end.
+    """Finish the runs `to_do`, by default all that are not done.
 
     A run that fails three times does not stop the others. User-defined files may change meanwhile:
     workers use them as they are now.

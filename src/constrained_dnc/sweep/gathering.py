@@ -1,4 +1,4 @@
-"""A study of runs that were trained one by one, such as the jobs of an array."""
+"""A study of runs that were trained one by one, for example by a job array."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _compared(config: Config) -> dict[str, Any]:
 
 
 def _links(study: Path, runs: Sequence[Run]) -> dict[Path, Path]:
-    """The links to make, with their targets; a run that the study has from elsewhere is refused."""
+    """The links to make, with their targets; the same run in two folders is refused."""
     links: dict[Path, Path] = {}
     for run in runs:
         link, target = layout.run_folder(study, run.config.run_id), run.folder.resolve()

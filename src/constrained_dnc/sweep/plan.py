@@ -56,7 +56,7 @@ MAY_CHANGE = {
 
 
 def memories_of(config: Config, rule: SelectionRule = PAPER_RULE) -> list[MemorySize]:
-    """The memories that a run is evaluated with; `seen`, a check on the others, has training's."""
+    """The memories that a run is evaluated with; for `seen`, only that of training."""
     slots = config.model.memory_size
     if rule == "seen":
         return [slots]
@@ -172,7 +172,7 @@ class Plan:
         ]
 
     def lock(self, config: Config) -> Path:
-        """Held by the worker of a run."""
+        """The lock that the worker of a run holds."""
         return layout.lock_file(self.folder, config.run_id)
 
     def to_do(self) -> list[Config]:
@@ -181,7 +181,7 @@ class Plan:
 
 
 def _stored_batches(path: Path, batch_size: int) -> dict[tuple[str, str, str, int], int]:
-    """Batches of that size by rule, inference, memory and length in a file of results."""
+    """How many batches of this size a file has, by rule, inference, memory and length."""
     key = ["selection", "inference", "memory", "length"]
     try:
         rows = pd.read_parquet(path, columns=[*key, "batches", "batch_size"])
@@ -210,7 +210,7 @@ def open_study(folder: Path, request: Request, command: Sequence[str] = ()) -> P
 def add_to_study(
     plan: Plan, requests: Sequence[Mapping[str, Any]], preset: str, command: Sequence[str]
 ) -> None:
-    """Add the runs of a plan, and the requests that they are of, to a new or existing study."""
+    """Add the runs of a plan and the requests they belong to, to a new or existing study."""
     folder = plan.folder
     others = list(folder.glob("[!.]*")) if folder.is_dir() else []
     if set(others) - {layout.study_lock(folder)} and not layout.is_study(folder):

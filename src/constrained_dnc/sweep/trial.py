@@ -50,7 +50,7 @@ LARGEST_MMAP_THRESHOLD = 32 << 20
 def keep_freed_memory() -> None:
     """Let malloc keep freed memory, as it does outside of Dask.
 
-    Dask tells its workers to give freed memory back to the system at once. The arrays of every
+    Dask tells its workers to return freed memory to the system at once. The arrays of every
     training iteration would be fresh pages then, at a cost of about 6 % of its time.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
@@ -190,7 +190,7 @@ def needs_training(plan: Plan, config: Config) -> bool:
 
 
 def _seconds(value: Callable[[], SupportsFloat]) -> float:
-    """The mean of three times, after one that may compile."""
+    """The mean time of three calls, after a first one that may compile."""
     float(value())
     start = time.perf_counter()
     for _ in range(3):

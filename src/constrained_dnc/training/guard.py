@@ -29,7 +29,7 @@ Update = Callable[[Any, Any, Any, Any], tuple[Any, Any, Any, Any]]
 def guarded_update(optimiser: optax.GradientTransformation) -> Update:
     """A compiled update: new parameters and optimiser state, gradient norm, whether it was finite.
 
-    Without donated buffers: the selected parameters may be the current ones, and the backend may
+    Buffers are not donated: the selected parameters may be the current ones, and the backend may
     hold views of them.
     """
 

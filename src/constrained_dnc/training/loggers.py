@@ -1,4 +1,4 @@
-"""TensorBoard, Weights & Biases and Trackio: the lines of metrics.jsonl once more."""
+"""TensorBoard, Weights & Biases and Trackio: copies of the lines of metrics.jsonl."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _tensorboard(name: LoggerChoice, run: Run) -> tuple[Log, Callable[[], None]]
 def _tracker(name: LoggerChoice, run: Run) -> tuple[Log, Callable[[], None]]:
     """Weights & Biases, or Trackio, which has its interface.
 
-    A resumed run sends lines again that it sent after its last checkpoint: they are equal.
+    A resumed run sends the lines after its last checkpoint again; they are equal.
     """
     module = importlib.import_module(MODULES[name])
     config: Config = run.config

@@ -200,7 +200,7 @@ class TrainingSession:
         return "finished", f"all iterations are done{but}"
 
     def run(self, log: Sequence[LoggerChoice] = ()) -> None:
-        """Iterate to the end or to a signal; an error is recorded in the status."""
+        """Iterate until the end or a signal; an error is recorded in the status."""
         path, num_bytes = self.folder / METRICS, self.progress.metrics_bytes
         with (
             closing(MetricsFile(path, num_bytes, self.observer.warn)) as self.metrics,
@@ -246,7 +246,7 @@ class TrainingSession:
         self._warn_of_skipped()
 
     def _step(self, batches: IterationBatches) -> None:
-        """One iteration: the update, then what is measured."""
+        """One iteration: the update, then the measurements that are due."""
         has_entropies = batches.iteration % self.config.training.entropy_every == 0
         programs = batches.batch.length, batches.unseen is None, has_entropies
         self.stop.is_compiling = programs not in self._compiled
@@ -257,7 +257,7 @@ class TrainingSession:
         self.observer.progress(self._snapshot(values["loss"]))
 
     def _update(self, batches: IterationBatches) -> tuple[dict[str, float], bool]:
-        """Update the parameters if all is finite; losses, gradient norm, whether it was."""
+        """Update the parameters if all is finite; returns losses, gradient norm, whether it was."""
         progress = self.progress
         model = eqx.combine(progress.parameters, self.static)
         key = constraint_key(self.config, batches.iteration) if model.uses_key else None

@@ -1,4 +1,4 @@
-"""metrics.jsonl: append-only; a resume cuts it off where the checkpoint was made."""
+"""metrics.jsonl: append-only; a resume truncates it to where the checkpoint was made."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from constrained_dnc.files import reason_of, write_atomically
 
 
 class MetricsFile:
-    """The open file, cut off after the `num_bytes` that the last checkpoint covers.
+    """The open file, truncated to the `num_bytes` that the last checkpoint covers.
 
     `warn` is called if fewer are left.
     """

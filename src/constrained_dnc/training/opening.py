@@ -91,7 +91,7 @@ def has_ended_without_checkpoint(folder: Path, config: Config) -> bool:
 def refuse_changes(
     stored: Run, config: Config, backend: BackendChoice | AbstractBackend, threads: int | None
 ) -> None:
-    """Refuse to resume with anything else that changes the parameters.
+    """Refuse to resume with any other setting on which the parameters depend.
 
     More iterations are fine: the result is that of a run with as many from the start.
     """
@@ -105,11 +105,11 @@ def refuse_changes(
     accepted = {stored.backend, *(["auto"] if stored.backend in BACKEND_CHOICES else [])}
     if backend_name(backend) not in accepted:
         raise SettingError(
-            f"{folder} began with the backend {stored.backend} and resumes with no other"
+            f"{folder} began with the backend {stored.backend} and can be resumed only with it"
         )
     if threads not in (None, stored.threads):
         raise SettingError(
-            f"{folder} began with {stored.threads} threads and resumes with no other number"
+            f"{folder} began with {stored.threads} threads and can be resumed only with as many"
         )
     if changed := changed_sources(stored):
         raise RunError(

@@ -51,7 +51,7 @@ ENDED = ("finished", "diverged")
 
 @dataclass(frozen=True)
 class Status:
-    """How far a run is, and why it ended; stored in status.json."""
+    """How far a run has got, and why it ended; stored in status.json."""
 
     state: State
     reason: str
@@ -123,7 +123,7 @@ class Run:
 
     @property
     def is_pretrained(self) -> bool:
-        """Whether it is a model of the zoo, which is read-only."""
+        """Whether this is a pretrained model, which is read-only."""
         return self.folder.is_relative_to(zoo.MODELS)
 
     def selected(self, rule: SelectionRule | None = None) -> Selected:
@@ -211,7 +211,7 @@ def save_run(
     iteration: int | None = None,
     selection: SelectionRule = "score",
 ) -> Run:
-    """Make a run directory of a model from a user-defined loop; every command reads it.
+    """Make a run directory from a model of a user-defined loop; every command can read it.
 
     `config` must describe the model: its task, approach and sizes. `iteration` is the number of
     updates, by default that of the config. `selection` names the rule that counts as having
