@@ -31,7 +31,9 @@ def forward(path, inputs, slots=50, word=16, heads=4, peephole=True, compression
         cell = (cell.tanh() if compression else cell).clamp(-clip, clip)
         parts = (hidden @ p["interface_weight"].T + p["interface_bias"]).split(sizes, 1)
         keys, strengths, write_key, write_strength, erase, vector, free, new, gate, modes = parts
-        usage = (usage + (1 - usage) * written) * (1 - free.sigmoid()[..., None] * read).prod(1)
+        usage = (usage + (1 - usage) * written.detach()) * (
+            1 - free.sigmoid()[..., None] * read
+        ).prod(1)
         ascending, order = (eps + (1 - eps) * usage).sort(dim=1, stable=True)
         before = torch.cat([torch.ones(len(x), 1), ascending.cumprod(1)[:, :-1]], 1)
         allocation = zeros(slots).scatter(1, order, (1 - ascending) * before)

@@ -223,8 +223,8 @@ def provenance(path: Path) -> str:
     facts: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     facts["pretrained"] = {
         name.removeprefix("zoo:"): {
-            "seed": model.about["trial"],
-            "commit": model.about["commit"],
+            "seed": model.metadata["trial"],
+            "commit": model.metadata["commit"],
             "training_minutes": round(
                 json.loads((model.folder / "status.json").read_text())["seconds"] / 60
             ),

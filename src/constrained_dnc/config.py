@@ -103,7 +103,9 @@ class TrainingConfig:
     def __post_init__(self) -> None:
         check_bounds(self, "training.")
         require_integer("training.max_length", self.max_length, self.min_length)
-        require_integer("training.iterations", self.iterations, self.measure_every)
+        if self.iterations < self.measure_every:
+            least = f"at least training.measure_every, {self.measure_every}"
+            raise SettingError("training.iterations", self.iterations, least)
         split_recipe("training.optimiser", self.optimiser)
         check_schedule(self.schedule, self.iterations)
         if self.curriculum != NO_CURRICULUM and not is_import_path(self.curriculum):

@@ -61,6 +61,22 @@ def check_class(setting: str, value: str, candidate: object, base: type) -> type
     return candidate
 
 
+@contextmanager
+def naming_failures(what: str) -> Iterator[None]:
+    """Turn an exception of user-defined code into one sentence with its file and line."""
+    try:
+        yield
+    except SettingError:
+        raise
+    except Exception as error:
+        ours = (str(Path(__file__).parent), "site-packages")
+        frames = traceback.extract_tb(error.__traceback__)
+        theirs = [frame for frame in frames if not any(part in frame.filename for part in ours)]
+        last = (theirs or frames)[-1]
+        why = f"{last.filename}, line {last.lineno}: {type(error).__name__}: {first_line(error)}"
+        raise SettingError(f"{what} failed ({why})") from error
+
+
 def absolute(name: str) -> str:
     """An import path that is valid in any folder: the path of a file is made absolute."""
     place, _, class_name = name.rpartition(":")

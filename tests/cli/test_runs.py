@@ -170,11 +170,12 @@ def test_the_folder_alone_resumes_the_run_in_it(tmp_path, capsys):
     assert (config.task, config.seed, config.model.hidden_size) == ("copy", 5, 6)
 
 
-def test_the_folder_alone_does_not_run_foreign_code(tmp_path, capsys):
+def test_the_folder_alone_does_not_run_foreign_code(tmp_path, monkeypatch, capsys):
     (tmp_path / "faulty.py").write_text(FAULTY)
     run = ["--run-dir", str(tmp_path / "run")]
     assert main(["train", f"{tmp_path / 'faulty.py'}:Faulty", *SMALL, *run]) == 3
     capsys.readouterr()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "another-account"))
     assert main(["train", *run]) == 1
     assert "--trust-code" in capsys.readouterr().err
     assert main(["train", *run, "--trust-code"]) == 3
@@ -201,7 +202,7 @@ def test_evaluate_prints_maximum_lengths_then_scores_and_stores_them(smoke_run, 
 def test_maximum_lengths_by_entries_and_by_whole_answers(capsys):
     facts = {"task": "sort", "approach": "reg", "seed": 0, "iteration": 9, "selection": "score"}
     facts |= {"status": "finished", "iterations": 9, "skipped_updates": 0, "memory": "8"}
-    facts |= {"batches": 1, "score_kind": "accuracy", "floor": 0.2}
+    facts |= {"batches": 1, "score_kind": "accuracy", "floor": 0.2, "inference": "network"}
     scores = {2: (1.0, 1.0), 3: (0.99, 0.95), 4: (0.95, 0.2), 5: (0.94, 0.0)}
     rows = [
         facts | {"length": n, "score": s, "sequence_accuracy": w} for n, (s, w) in scores.items()

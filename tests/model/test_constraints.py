@@ -200,3 +200,32 @@ def test_settings_that_a_class_does_not_have_are_refused():
         model_of(f"{own('Scale')},stop=1")
     with pytest.raises(SettingError, match="a class that extends AbstractConstraint"):
         model_of(own("Leaky"))
+
+
+class WrongCarry(AbstractConstraint):
+    def carry(self, cell, key):
+        return cell[:-1]
+
+
+class WrongLoss(AbstractConstraint):
+    def loss(self, cell_states, num_steps):
+        return jnp.mean(cell_states**2, axis=(1, 2))
+
+
+class Broken(AbstractConstraint):
+    def carry(self, cell, key):
+        return cell.nothing
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("WrongCarry", r"the carry of \S+WrongCarry must have the shape \(4,\), not \(3,\)"),
+        ("WrongLoss", r"the loss of \S+WrongLoss must have the shape \(2,\), not \(3,\)"),
+        ("Broken", r"carry of \S+Broken failed .*line \d+: AttributeError"),
+    ],
+)
+def test_a_user_defined_constraint_of_wrong_shapes_is_refused_in_a_sentence(name, sentence):
+    approach = Approach("wrong", "peephole", (Part(f"{__name__}:{name}"),))
+    with pytest.raises(SettingError, match=sentence):
+        build_dnc(approach, TASK, SMALL, key=jax.random.key(0))

@@ -251,7 +251,7 @@ def test_two_threads_get_one_class(tmp_path):
     assert first is second
 
 
-def test_arrays_of_user_defined_parts_are_trained_saved_and_loaded(tmp_path):
+def test_arrays_of_user_defined_parts_are_trained_saved_and_loaded(tmp_path, monkeypatch):
     (tmp_path / "parts.py").write_text(PARTS)
     scale, louder = (
         parse_part(f"{tmp_path}/parts.py:{name}") for name in ("Scale,start=0.25", "Louder")
@@ -268,5 +268,6 @@ def test_arrays_of_user_defined_parts_are_trained_saved_and_loaded(tmp_path):
     ):
         np.testing.assert_array_equal(ours, theirs)
     assert np.isfinite(evaluate(run, lengths=[2], memories=[3], threads=1)["score"]).all()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "another-account"))
     with pytest.raises(RunError, match="user-defined"):
         load_run(tmp_path / "run")

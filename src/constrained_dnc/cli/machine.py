@@ -114,9 +114,7 @@ def _print_checks(model: DNC, extraction: Extraction, task: AbstractTask) -> Non
     if missing:
         state, symbol = missing[0]
         gap = f"{machine.input_names[symbol]!r} in state {machine.state_names[state]!r}"
-        print(
-            f"Reachable transitions that the table lacks: {len(missing)}, first {gap}."
-        )
+        print(f"Reachable transitions that the table lacks: {len(missing)}, first {gap}.")
     elif missing is not None:
         print("The table has every transition that an input of any length can reach.")
 

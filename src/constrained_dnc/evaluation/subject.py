@@ -92,7 +92,7 @@ def subject_of(
         raise SettingError("inference", inference, one_of(INFERENCES, inference))
     if isinstance(model, DNC):
         if task is None:
-            raise SettingError("a model needs its task: evaluate(model, task)")
+            raise SettingError("a model needs its task, such as task='copy'")
         task = get_task(task) if isinstance(task, str) else task
         subject = Subject(model, task, settings or EvaluationConfig())
         return subject if inference == "network" else _digitised(subject, calibrate(model, task))

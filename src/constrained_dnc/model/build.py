@@ -6,6 +6,7 @@ import inspect
 from typing import Any, Protocol, runtime_checkable
 
 import jax
+import jax.numpy as jnp
 
 from constrained_dnc.approaches import Approach, Part
 from constrained_dnc.errors import SettingError
@@ -17,11 +18,13 @@ from constrained_dnc.model.dnc_memory import LOOKUPS, DNCMemory
 from constrained_dnc.model.memory import AbstractMemory
 from constrained_dnc.model.no_memory import NoMemory
 from constrained_dnc.model.ntm_memory import NTMMemory
-from constrained_dnc.plugins import load_class
+from constrained_dnc.plugins import load_class, naming_failures
 from constrained_dnc.shapes import Array
 
 MEMORIES: dict[str, type[Any]] = {"dnc": DNCMemory, "ntm": NTMMemory, "none": NoMemory}
 """The built-in memories by the names that approaches use."""
+STEPS, BATCH = 3, 2
+"""Of the states that try out the loss of a user-defined constraint."""
 
 
 @runtime_checkable
@@ -45,7 +48,7 @@ def build_dnc(
     controller_key, dnc_key = jax.random.split(key)
     memory = build_memory(approach.memory, config)
     chi_size = sizes.input_size + memory.read_size
-    return DNC(
+    dnc = DNC(
         _build_controller(approach, chi_size, config, key=controller_key),
         memory,
         tuple(map(_build_constraint, approach.constraints)),
@@ -54,6 +57,8 @@ def build_dnc(
         clip_value=config.clip_value,
         key=dnc_key,
     )
+    _check_parts(approach, dnc)
+    return dnc
 
 
 def _build_controller(
@@ -102,4 +107,32 @@ def _built(what: str, call: str, kind: type[Any], /, *args: Any, **settings: Any
         inspect.signature(kind).bind(*args, **settings)
     except TypeError as error:
         raise SettingError(f"{what} cannot be built by {call}: {error}") from error
-    return kind(*args, **settings)
+    with naming_failures(what):
+        return kind(*args, **settings)
+
+
+def _check_parts(approach: Approach, dnc: DNC) -> None:
+    """Refuse user-defined parts that return other shapes than a step needs."""
+    cell = dnc.controller.cell_state(dnc.controller.initial_state())
+    states, counts = jnp.zeros((STEPS, BATCH, *cell.shape)), jnp.full(BATCH, STEPS)
+    for part, constraint in zip(approach.constraints, dnc.constraints, strict=True):
+        if part.kind not in CONSTRAINTS:
+            _require_shape(
+                f"carry of {part}", cell.shape, constraint.carry, cell, jax.random.key(0)
+            )
+            if constraint.has_loss:
+                _require_shape(f"loss of {part}", (BATCH,), constraint.loss, states, counts)
+    if approach.memory.kind not in MEMORIES:
+        memory, interface = dnc.memory, jnp.zeros(dnc.memory.interface_size)
+        _require_shape(
+            f"reads of {approach.memory}",
+            (memory.read_size,),
+            lambda: memory(interface, memory.initial_state(interface.dtype))[1],
+        )
+
+
+def _require_shape(what: str, shape: tuple[int, ...], function: Any, *args: Any) -> None:
+    with naming_failures(what):
+        found = getattr(jax.eval_shape(function, *args), "shape", None)
+    if found != shape:
+        raise SettingError(f"the {what} must have the shape {shape}, not {found}")

@@ -9,8 +9,9 @@ import numpy as np
 
 from constrained_dnc.choices import LOSSES
 from constrained_dnc.errors import SettingError
+from constrained_dnc.plugins import naming_failures
 from constrained_dnc.tasks.registry import get_task
-from constrained_dnc.tasks.task import AbstractTask, Batch, naming_failures
+from constrained_dnc.tasks.task import AbstractTask, Batch
 
 LENGTHS = (1, 2, 3, 8)
 BATCH_SIZE = 5

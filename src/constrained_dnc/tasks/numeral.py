@@ -11,9 +11,10 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from constrained_dnc.errors import SettingError, require_integer
+from constrained_dnc.plugins import naming_failures
 from constrained_dnc.tasks.entries import format_entries, integer_or_none, round_off
 from constrained_dnc.tasks.sequence import AbstractSequenceTask
-from constrained_dnc.tasks.task import Problem, naming_failures
+from constrained_dnc.tasks.task import Problem
 
 NUM_NUMERALS = 5  # 0 to 4, as in the paper
 

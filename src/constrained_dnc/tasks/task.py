@@ -9,13 +9,10 @@ from __future__ import annotations
 
 import abc
 import re
-import traceback
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, wraps
 from numbers import Integral
-from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, final
 
 import numpy as np
@@ -23,7 +20,8 @@ from jaxtyping import Bool, Float, Float32, Int
 from numpy.typing import ArrayLike
 
 from constrained_dnc.choices import Loss
-from constrained_dnc.errors import SettingError, first_line, require_integer
+from constrained_dnc.errors import SettingError, require_integer
+from constrained_dnc.plugins import naming_failures
 from constrained_dnc.tasks.entries import format_number
 
 Key: TypeAlias = int | Sequence[int]
@@ -310,22 +308,6 @@ def _check_shapes(name: str, batch_size: int, inputs: Any, targets: Any, mask: A
     if not mask.any(axis=0).all():
         empty = int(np.argmin(mask.any(axis=0)))
         raise SettingError(f"{name} returned a mask without any step for sample {empty + 1}")
-
-
-@contextmanager
-def naming_failures(what: str) -> Iterator[None]:
-    """Turn an exception of user-defined code into one sentence with its file and line."""
-    try:
-        yield
-    except SettingError:
-        raise
-    except Exception as error:
-        ours = (str(Path(__file__).parents[1]), "site-packages")
-        frames = traceback.extract_tb(error.__traceback__)
-        theirs = [frame for frame in frames if not any(part in frame.filename for part in ours)]
-        last = (theirs or frames)[-1]
-        why = f"{last.filename}, line {last.lineno}: {type(error).__name__}: {first_line(error)}"
-        raise SettingError(f"{what} failed ({why})") from error
 
 
 def plain_key(key: Key) -> Key:
