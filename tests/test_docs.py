@@ -30,7 +30,7 @@ BLOCK = re.compile(
     re.M | re.S,
 )
 LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")
-MINUTES = {"docs/cluster.md", "docs/reproduce.md", "docs/tutorial.md"}
+MINUTES = {"docs/cluster.md", "docs/reproduce.md", "docs/machine.md", "docs/tutorial.md"}
 
 
 @pytest.mark.parametrize(

@@ -102,6 +102,7 @@ def cache(tmp_path_factory):
         yield
 
 
+@pytest.mark.slow
 def test_killed_and_stopped_run_ends_with_the_same_bits(tmp_path):
     struck_run_ends_like_an_undisturbed_one(
         tmp_path, [signal.SIGKILL, signal.SIGTERM, signal.SIGKILL, signal.SIGINT, signal.SIGKILL]

@@ -48,6 +48,7 @@ needs_gxx = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
 
 
 @needs_gxx
+@pytest.mark.slow
 def test_sanitizers_find_nothing(tmp_path):
     assert run_kernel_test(tmp_path, "-O0", sizes=15, calls=300) == "0 failures\n"
 

@@ -29,6 +29,7 @@ def folders(tmp_path_factory):
     return sorted(place.iterdir())
 
 
+@pytest.mark.slow
 def test_gathered_runs_have_the_results_of_a_study(folders, tmp_path, caplog):
     before = fingerprint(folders[0])["checkpoint"]
     plan = gather(folders, tmp_path / "study")
