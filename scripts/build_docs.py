@@ -19,7 +19,15 @@ from constrained_dnc import HOMES
 ROOT = Path(__file__).parents[1]
 PACKAGE = "constrained_dnc"
 SOURCE = ROOT / "src" / PACKAGE
-COPIED = ("*.md", "LICENSE", "CITATION.cff", "docs/**/*", "benchmarks/*", "examples/*")
+COPIED = (
+    "*.md",
+    "LICENSE",
+    "CITATION.cff",
+    "docs/**/*",
+    "benchmarks/*",
+    "examples/*",
+    "results/*.json",
+)
 SECTIONS = {
     "Use": (
         "docs/install",
@@ -83,7 +91,9 @@ def build(folder: Path) -> Path:
 
 def _copied() -> Iterator[Path]:
     for pattern in COPIED:
-        yield from (path for path in ROOT.glob(pattern) if path.is_file() and path.suffix != ".py")
+        yield from (
+            path for path in ROOT.glob(pattern) if path.is_file() and path.name != "conf.py"
+        )
 
 
 def _tree(names: Iterable[str], title: str = "") -> str:
