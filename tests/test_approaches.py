@@ -81,7 +81,7 @@ def test_look_up_over_used_slots_is_a_part_like_the_others(name):
             lambda: parse_part("noise,sigm=1"),
             r"no setting 'sigm' \(did you mean sigma\?\); av",
         ),
-        (lambda: parse_part("noise,1"), "must be KIND or KIND,NAME=VALUE"),
+        (lambda: parse_part("noise,1"), "must be a name or an import path, .*KIND,NAME=VALUE"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_sentence(make, sentence):

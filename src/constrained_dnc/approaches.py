@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
@@ -18,6 +17,7 @@ from constrained_dnc.errors import (
     require_number,
 )
 from constrained_dnc.plugins import ACCEPTED_PATHS, is_import_path
+from constrained_dnc.recipes import split_recipe
 
 CONTROLLERS = ("lstm", "peephole", "feed-forward")
 LOOKUPS = ("every-slot", "used-slots")
@@ -85,23 +85,8 @@ class Part:
 
 def parse_part(text: str) -> Part:
     """A part from text such as `regularisation,task_weight=0.9,num_pairs=5`."""
-    kind, *pairs = text.split(",")
-    settings = []
-    for pair in pairs:
-        name, sign, value = pair.partition("=")
-        if not sign or not name.isidentifier():
-            raise SettingError("a part", text, "KIND or KIND,NAME=VALUE,NAME=VALUE")
-        settings.append((name, _parse_value(value)))
-    return Part(kind, tuple(settings))
-
-
-def _parse_value(text: str) -> Value:
-    if text in ("True", "False"):
-        return text == "True"
-    for kind in (int, float):
-        with suppress(ValueError):
-            return kind(text)
-    return text
+    kind, settings = split_recipe("a part", text)
+    return Part(kind, tuple(settings.items()))
 
 
 def check_settings(kind: str, settings: Mapping[str, object]) -> None:

@@ -1,4 +1,4 @@
-"""Optimisers and schedules as text: a name or an import path, then settings."""
+"""Parts, optimisers and schedules as text: a name or an import path, then settings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from constrained_dnc.errors import (
 )
 from constrained_dnc.plugins import absolute, is_import_path
 
-ACCEPTED = "NAME or file.py:function, each with or without settings such as ,momentum=0.9"
+ACCEPTED = "a name or an import path, with or without settings: KIND,NAME=VALUE,NAME=VALUE"
 SCHEDULES: dict[str, tuple[str, ...]] = {
     "constant": (),
     "linear": ("final",),
@@ -26,7 +26,7 @@ SCHEDULES: dict[str, tuple[str, ...]] = {
 
 
 def split_recipe(setting: str, text: str) -> tuple[str, dict[str, Any]]:
-    """The kind and the settings of an optimiser or a schedule.
+    """The kind and the settings of a part, an optimiser or a schedule.
 
     >>> split_recipe("training.optimiser", "sgd,momentum=0.9,nesterov=True")
     ('sgd', {'momentum': 0.9, 'nesterov': True})
@@ -40,8 +40,6 @@ def split_recipe(setting: str, text: str) -> tuple[str, dict[str, Any]]:
         settings[name] = value
         with suppress(ValueError, SyntaxError):
             settings[name] = ast.literal_eval(value)
-    if not kind.isidentifier() and kind not in SCHEDULES and not is_import_path(kind):
-        raise SettingError(setting, text, ACCEPTED)
     return kind, settings
 
 

@@ -9,9 +9,9 @@ from jaxtyping import Array, Float
 
 from constrained_dnc.approaches import APPROACHES
 from constrained_dnc.digital import calibration
-from constrained_dnc.digital.calibration import Digital, calibrate, digitise
+from constrained_dnc.digital.calibration import calibrate, digitise
 from constrained_dnc.digital.candidates import Candidates
-from constrained_dnc.digital.parts import Measured
+from constrained_dnc.digital.parts import Digital, Measured
 from constrained_dnc.digital.state_count import state_count
 from constrained_dnc.digital.states import SCORE_BATCHES, calibration_batches
 from constrained_dnc.model.build import build_dnc

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from constrained_dnc.digital import storage
-from constrained_dnc.digital.calibration import Digital, Measured
+from constrained_dnc.digital.parts import Digital, Measured
 from constrained_dnc.digital.storage import digital_of, stored_digital
 from constrained_dnc.errors import RunError
 from constrained_dnc.evaluation.prediction import predict

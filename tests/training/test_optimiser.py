@@ -151,7 +151,7 @@ def test_a_user_defined_schedule(user_file):
             r"optimiser must be one of .*\(did you mean adam\?\), or",
         ),
         ({"optimiser": "sgd,momentun=1"}, "sgd,momentun=1 cannot be used .*'momentun'"),
-        ({"optimiser": "sgd,0.9"}, "training.optimiser must be NAME or file.py:function"),
+        ({"optimiser": "sgd,0.9"}, "training.optimiser must be a name or an import path"),
         ({"optimiser": "lbfgs"}, "training.optimiser lbfgs cannot be used"),
         ({"optimiser": "FILE:missing"}, "training.optimiser must be the name of a function"),
         ({"optimiser": "FILE:no_optimiser"}, "no_optimiser cannot be used"),

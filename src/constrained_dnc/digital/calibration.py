@@ -8,14 +8,12 @@ import numpy as np
 from jaxtyping import Float
 
 from constrained_dnc.digital.candidates import Candidates
-from constrained_dnc.digital.parts import Digital, Measured
+from constrained_dnc.digital.parts import Digital
 from constrained_dnc.digital.state_count import count_states
 from constrained_dnc.digital.states import LENGTHS
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.model.dnc_memory import DNCMemory
 from constrained_dnc.tasks.task import AbstractTask
-
-__all__ = ["Digital", "Measured", "calibrate", "digitise"]
 
 HARD_WRITES = ("one-hot", "one-hot-allocation")
 STATE_COUNTS = (*(2**power for power in range(3, 13)), None)

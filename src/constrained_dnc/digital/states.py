@@ -47,15 +47,20 @@ def calibration_batches(
     ]
 
 
-def unroll_side_by_side(
-    model: DNC, task: AbstractTask, batches: Sequence[Batch], threads: int | None = None
-) -> list[tuple[Float[np.ndarray, "time batch outputs"], Float[np.ndarray, "time batch cell"]]]:
-    """Outputs and cell states of several batches in one forward pass, shorter ones padded."""
-    backend = choose_backend("auto", model, task.loss, threads=threads)
+def side_by_side(batches: Sequence[Batch]) -> Float32[np.ndarray, "time batch inputs"]:
+    """The inputs of batches in one array, with blank steps after the shorter ones."""
     steps = max(len(batch.inputs) for batch in batches)
     blank = [((0, steps - len(batch.inputs)), (0, 0), (0, 0)) for batch in batches]
     inputs = [np.pad(batch.inputs, pad) for batch, pad in zip(batches, blank, strict=True)]
-    unrolled = backend.forward(model, np.concatenate(inputs, axis=1), keep_state=False)
+    return np.concatenate(inputs, axis=1)
+
+
+def unroll_side_by_side(
+    model: DNC, task: AbstractTask, batches: Sequence[Batch], threads: int | None = None
+) -> list[tuple[Float[np.ndarray, "time batch outputs"], Float[np.ndarray, "time batch cell"]]]:
+    """Outputs and cell states of several batches, computed in one forward pass."""
+    backend = choose_backend("auto", model, task.loss, threads=threads)
+    unrolled = backend.forward(model, side_by_side(batches), keep_state=False)
     ends = np.cumsum([batch.inputs.shape[1] for batch in batches])[:-1]
     parts = zip(
         batches,

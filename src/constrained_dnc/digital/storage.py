@@ -8,7 +8,8 @@ from dataclasses import asdict
 
 import numpy as np
 
-from constrained_dnc.digital.calibration import Digital, Measured, calibrate
+from constrained_dnc.digital.calibration import calibrate
+from constrained_dnc.digital.parts import Digital, Measured
 from constrained_dnc.digital.states import spread
 from constrained_dnc.errors import RunError
 from constrained_dnc.files import corruption_named, read_tensors, write_tensors

@@ -10,7 +10,8 @@ from pathlib import Path
 from constrained_dnc.choices import INFERENCES, BackendChoice, Inference, SelectionRule
 from constrained_dnc.config import EvaluationConfig
 from constrained_dnc.cores import MAX_THREADS
-from constrained_dnc.digital.calibration import Digital, calibrate
+from constrained_dnc.digital.calibration import calibrate
+from constrained_dnc.digital.parts import Digital
 from constrained_dnc.digital.storage import digital_of, stored_digital
 from constrained_dnc.errors import SettingError, one_of, require_integer
 from constrained_dnc.evaluation.memories import growing_memory, least_free_capacity, memory_for

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-import equinox as eqx
 import numpy as np
 from jaxtyping import Float, Int
 
+from constrained_dnc.digital.states import unroll_side_by_side
 from constrained_dnc.errors import require_integer
 from constrained_dnc.machine.agreement import agreement
 from constrained_dnc.machine.automaton import UNKNOWN, Machine
@@ -22,10 +22,9 @@ from constrained_dnc.machine.clustering import (
 )
 from constrained_dnc.machine.graph import machine_svg
 from constrained_dnc.machine.naming import named
-from constrained_dnc.machine.recording import Recording, record, stacked_inputs
+from constrained_dnc.machine.recording import Recording, record
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.published import TRAINING_LENGTHS
-from constrained_dnc.shapes import AnyArray, Array
 from constrained_dnc.tasks.registry import get_task
 from constrained_dnc.tasks.task import AbstractTask, Answer, Batch
 
@@ -259,17 +258,10 @@ def _fill_reads(
 
 
 def _answers(model: DNC, task: AbstractTask, batches: Sequence[Batch]) -> list[Answer]:
-    """The answers to all problems of the batches, computed side by side."""
-    outputs, start, answers = np.asarray(_outputs(model, stacked_inputs(batches))), 0, []
-    for batch in batches:
-        end = start + batch.inputs.shape[1]
-        answers += task.decode(outputs[: len(batch.inputs), start:end], batch.length)
-        start = end
-    return answers
-
-
-@eqx.filter_jit
-def _outputs(
-    model: DNC, inputs: Float[AnyArray, "time batch inputs"]
-) -> Float[Array, "time batch outputs"]:
-    return model.unroll(inputs).outputs
+    """The answers to all problems of the batches."""
+    runs = unroll_side_by_side(model, task, batches)
+    return [
+        answer
+        for batch, (outputs, _) in zip(batches, runs, strict=True)
+        for answer in task.decode(outputs, batch.length)
+    ]

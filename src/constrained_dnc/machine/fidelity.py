@@ -60,7 +60,7 @@ def fidelity(
 
 def _outputs(model: DNC, task: AbstractTask, batch: Batch) -> np.ndarray:
     backend = choose_backend("auto", model, task.loss, threads=1)
-    return np.asarray(backend.forward(model, batch.inputs).outputs)
+    return np.asarray(backend.forward(model, batch.inputs, keep_state=False).outputs)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Bool, Float, Int
 
+from constrained_dnc.digital.states import side_by_side
 from constrained_dnc.errors import SettingError
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.tasks.task import AbstractTask, Batch, CellLabels
@@ -48,7 +49,7 @@ def record(
 ) -> Recording:
     """Run `samples` inputs of every length."""
     batches = [task.sample((seed, 0, length), samples, length) for length in lengths]
-    inputs = stacked_inputs(batches)
+    inputs = side_by_side(batches)
     arrays = [np.asarray(array) for array in _run(model, inputs)]
     if not all(np.isfinite(array).all() for array in arrays):
         raise SettingError("a model whose states are not finite has no machine")
@@ -81,15 +82,6 @@ def record(
         is_encoding=time < encoding[sample],
         is_last=time == num_steps[sample] - 1,
     )
-
-
-def stacked_inputs(batches: Sequence[Batch]) -> Float[np.ndarray, "time batch inputs"]:
-    """The inputs of batches side by side, with blank steps after the shorter ones."""
-    steps = max(len(batch.inputs) for batch in batches)
-    padded = [
-        np.pad(batch.inputs, ((0, steps - len(batch.inputs)), (0, 0), (0, 0))) for batch in batches
-    ]
-    return np.concatenate(padded, axis=1)
 
 
 @eqx.filter_jit

@@ -70,7 +70,7 @@ def _find_optimiser(kind: str) -> Callable[..., Any]:
 
 def _takes_rate(name: str) -> bool:
     function = getattr(optax, name, None)
-    if not inspect.isfunction(function) or name.startswith("scale_by"):
+    if not inspect.isfunction(function) or name.startswith(("_", "scale_by")):
         return False
     return next(iter(inspect.signature(function).parameters), "") == "learning_rate"
 
