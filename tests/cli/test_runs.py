@@ -20,30 +20,17 @@ from constrained_dnc.training.run import load_run
 from tiny_runs import fingerprint
 
 SMALL = [
-    "--approach=compr",
-    "--preset=smoke",
-    "--threads=1",
-    "--seed=5",
-    "--model.memory-size=4",
-    "--model.word-size=3",
-    "--model.hidden-size=6",
-    "--training.iterations=400",
-    "--training.batch-size=4",
-    "--training.max-length=2",
-    "--training.unseen-length=3",
-    "--training.checkpoint-every=5",
-]
+    "--approach=compr", "--preset=smoke", "--threads=1", "--seed=5",
+    "--model.memory-size=4", "--model.word-size=3", "--model.hidden-size=6",
+    "--training.iterations=400", "--training.batch-size=4", "--training.checkpoint-every=5",
+    "--training.max-length=2", "--training.unseen-length=3",
+]  # fmt: skip
 
 
 def start(folder, iterations):
     command = [sys.executable, "-m", "constrained_dnc", "train", "copy", *SMALL]
-    command.append(f"--training.iterations={iterations}")
-    return subprocess.Popen(
-        [*command, "--run-dir", str(folder)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    command += [f"--training.iterations={iterations}", "--run-dir", str(folder)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
 def finish(folder, iterations):

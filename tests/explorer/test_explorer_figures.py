@@ -9,7 +9,7 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from constrained_dnc import ModelConfig, SettingError, build_dnc, get_approach, get_task
+from constrained_dnc import ModelConfig, build_dnc, get_approach, get_task
 from constrained_dnc.analysis.state_space import reduce_states
 from constrained_dnc.explorer import figures
 from constrained_dnc.explorer.scores import Curve
@@ -153,12 +153,6 @@ def test_only_slots_in_play_are_drawn(run):
     inside = eqx.tree_at(lambda it: it.memory, run.internals, memory)
     assert figures.slots_in_play(inside, SAMPLE) == 20
     assert figures.slots_in_play(inside, 0) == figures.FEWEST_SLOTS
-
-
-@pytest.mark.parametrize("step", [0, 13])
-def test_a_step_that_is_not_there(run, step):
-    with pytest.raises(SettingError, match=r"step must be an integer from 1 to 12"):
-        figures.memory_figure(run.internals, step)
 
 
 def test_lines_of_the_papers_rule_have_the_colour_of_its_maximum():

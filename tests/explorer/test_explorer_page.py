@@ -49,21 +49,6 @@ def test_the_matrices_of_a_step_are_those_of_unroll(page, runs):
             np.testing.assert_allclose(values, at_step, rtol=1e-5, atol=1e-6)
 
 
-def test_legends_and_scales(page, traced):
-    curves, signs = page.run(
-        "return [views[0].figures.scores.data.filter(({name}) => name).length,"
-        " [...document.querySelectorAll('#scores-0 .keys i')].map(key => key.textContent)]"
-    )
-    assert len(signs) == curves
-    assert signs.count("◆") == 1  # the paper's maximum
-    ends = page.run(
-        "return Object.fromEntries(views[0].panels.map(p => [p.name, p.scale.textContent]))"
-    )
-    assert (ends["tape"], ends["scores"]) == ("-11", "")
-    strongest = float(traced.internals.memory.write_weights.max())  # weak weights are scaled to it
-    assert ends["write_weights"] == ("01" if strongest >= 0.5 else f"0{round(strongest, 2):g}")
-
-
 def test_scrubbing_asks_nobody_and_moves_every_cursor(page):
     page.requests()
     body = page.driver.find_element(By.TAG_NAME, "body")

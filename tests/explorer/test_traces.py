@@ -89,13 +89,6 @@ def test_a_task_that_has_only_sample(tmp_path):
     assert views.view(made)["score"] == pytest.approx(right.mean())
 
 
-@pytest.mark.parametrize("rule", ["unseen", "seen", "score"])
-def test_parameters_of_any_rule(runs, rule):
-    model = open_model(runs["compr+reg"], rule)
-    assert model.rule == model.subject.selected.rule == rule
-    assert views.describe(model)["rule"] == rule
-
-
 def test_digital_inference(runs):
     made = traces.trace(open_model(runs["compr+reg"], inference="digital"), PROBLEM, 9)
     digital = subject_of(runs["compr+reg"], inference="digital").model.with_memory_size(9)

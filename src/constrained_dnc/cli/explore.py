@@ -14,14 +14,7 @@ from typing import Annotated, Any
 import tyro
 
 from constrained_dnc import published, zoo
-from constrained_dnc.cli.parsing import (
-    Flag,
-    InferenceOption,
-    Memory,
-    Selection,
-    TrustCode,
-    option,
-)
+from constrained_dnc.cli.parsing import Flag, InferenceOption, Memory, Selection, TrustCode, option
 from constrained_dnc.errors import SettingError, shortened
 from constrained_dnc.model.config import MemorySize, read_memory_size
 from constrained_dnc.training.compilation import use_compilation_cache

@@ -85,16 +85,13 @@ def print_machine(extraction: Extraction) -> None:
 
 def _print_checks(model: DNC, extraction: Extraction, task: AbstractTask) -> None:
     """The shortest input that tells machine and network apart, and gaps of the table."""
-    from constrained_dnc.machine.fidelity import (  # noqa: PLC0415 - slow to import
-        check_inputs,
-        missing_transitions,
-    )
+    from constrained_dnc.machine import fidelity  # noqa: PLC0415 - slow to import
 
     machine, shortest, longest = extraction.machine, extraction.lengths[0], extraction.lengths[-1]
     tried = 0
     print()
     for length in dict.fromkeys((*range(1, shortest + 1), longest)):
-        (check,) = check_inputs(model, machine, task, [length])
+        (check,) = fidelity.check_inputs(model, machine, task, [length])
         tried += check.inputs
         if check.different:
             text = task.format_problem(check.counterexample)
@@ -102,7 +99,7 @@ def _print_checks(model: DNC, extraction: Extraction, task: AbstractTask) -> Non
             break
     else:
         print(f"No input found with different answers, of {tried} up to length {longest}.")
-    missing = missing_transitions(machine, task)
+    missing = fidelity.missing_transitions(machine, task)
     if missing:
         state, symbol = missing[0]
         gap = f"{machine.input_names[symbol]!r} in state {machine.state_names[state]!r}"
