@@ -4,6 +4,7 @@ import io
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -19,30 +20,17 @@ from constrained_dnc.training.run import load_run
 from tiny_runs import fingerprint
 
 SMALL = [
-    "--approach=compr",
-    "--preset=smoke",
-    "--threads=1",
-    "--seed=5",
-    "--model.memory-size=4",
-    "--model.word-size=3",
-    "--model.hidden-size=6",
-    "--training.iterations=400",
-    "--training.batch-size=4",
-    "--training.max-length=2",
-    "--training.unseen-length=3",
-    "--training.checkpoint-every=5",
-]
+    "--approach=compr", "--preset=smoke", "--threads=1", "--seed=5",
+    "--model.memory-size=4", "--model.word-size=3", "--model.hidden-size=6",
+    "--training.iterations=400", "--training.batch-size=4", "--training.checkpoint-every=5",
+    "--training.max-length=2", "--training.unseen-length=3",
+]  # fmt: skip
 
 
 def start(folder, iterations):
     command = [sys.executable, "-m", "constrained_dnc", "train", "copy", *SMALL]
-    command.append(f"--training.iterations={iterations}")
-    return subprocess.Popen(
-        [*command, "--run-dir", str(folder)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    command += [f"--training.iterations={iterations}", "--run-dir", str(folder)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
 def finish(folder, iterations):
@@ -136,28 +124,9 @@ def test_train_stores_its_options(tmp_path, capsys):
         "regularisation,task_weight=0.99,num_pairs=5",
     ]
     result, errors = capsys.readouterr()
-    lines = errors.splitlines()
-    assert lines[0].startswith("backend ")
-    assert lines[1] == f"run {tmp_path / 'run'}: a new run"
-    assert lines[2].startswith("compiling")
-    assert lines[-1].startswith("iteration 20/20, ")
-    for word in ("/s, time left 0:00:00", "loss ", "unseen ", "best at "):
-        assert word in lines[-1]
-    assert len(result.splitlines()) == 1
-    assert result.startswith("finished after iteration 20: ")
-
-
-@pytest.mark.parametrize(
-    ("folder", "reason"),
-    [("file", "File exists"), ("file/below", "Not a directory"), ("x" * 300, "File name too long")],
-)
-def test_a_place_where_no_run_can_be_is_one_sentence(tmp_path, monkeypatch, capsys, folder, reason):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "file").touch()
-    assert main(["train", "sort", "--preset", "smoke", "--run-dir", folder]) == 2
-    error = capsys.readouterr().err
-    assert len(error.splitlines()) == 1
-    assert reason in error
+    assert f"run {tmp_path / 'run'}: a new run" in errors
+    assert errors.splitlines()[-1].startswith("iteration 20/20, ")
+    assert re.fullmatch("finished after iteration 20: .*\n", result)
 
 
 def test_the_folder_alone_resumes_the_run_in_it(tmp_path, capsys):
@@ -169,23 +138,6 @@ def test_the_folder_alone_resumes_the_run_in_it(tmp_path, capsys):
     assert "finished after iteration 20" in output.out
     config = load_run(tmp_path / "run").config
     assert (config.task, config.seed, config.model.hidden_size) == ("copy", 5, 6)
-
-
-def test_the_folder_alone_does_not_run_foreign_code(tmp_path, monkeypatch, capsys):
-    (tmp_path / "faulty.py").write_text(FAULTY)
-    run = ["--run-dir", str(tmp_path / "run")]
-    assert main(["train", f"{tmp_path / 'faulty.py'}:Faulty", *SMALL, *run]) == 3
-    capsys.readouterr()
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "another-account"))
-    assert main(["train", *run]) == 1
-    assert "--trust-code" in capsys.readouterr().err
-    assert main(["train", *run, "--trust-code"]) == 3
-
-
-def test_default_folder_is_named_after_the_run(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    main(["train", "copy", "--preset=smoke", "--approach=compr", "--training.iterations=10"])
-    assert os.listdir("runs") == ["copy-compr-0"]
 
 
 def test_evaluate_prints_maximum_lengths_then_scores_and_stores_them(smoke_run, capsys):
@@ -219,8 +171,7 @@ def test_lengths_at_which_a_growing_memory_was_given_up_are_mentioned(smoke_run,
     lines = capsys.readouterr().out.splitlines()
     lengths = [line.split()[1] for line in lines[5:] if line.startswith("growing")]
     assert lengths == ["2"]
-    sentence = "memory growing: longer inputs were not measured, the score is near the floor"
-    assert sentence in lines
+    assert any(line.startswith("memory growing: longer inputs were not measured") for line in lines)
 
 
 def test_an_approach_in_a_file_is_trained(tmp_path, monkeypatch, capsys):
@@ -282,9 +233,8 @@ def test_replay_of_a_run_without_faults(smoke_run, capsys):
     assert main(["replay", str(smoke_run), "--iteration", "3"]) == 2
 
 
-@pytest.mark.parametrize("command", [["evaluate"], ["predict", "1 2"], ["replay"]])
-def test_folder_without_a_run_is_refused(tmp_path, capsys, command):
-    assert main([command[0], str(tmp_path), *command[1:]]) == 2
+def test_folder_without_a_run_is_refused(tmp_path, capsys):
+    assert main(["predict", str(tmp_path), "1 2"]) == 2
     assert "a run directory" in capsys.readouterr().err
 
 
@@ -307,8 +257,6 @@ def test_divergence_has_exit_code_3_and_can_be_replayed(tmp_path, capsys):
     arguments = ["train", task, *SMALL, "--run-dir", folder]
     assert main(arguments) == 3
     assert "diverged after iteration 100" in capsys.readouterr().out
-    assert main(arguments) == 3
-    capsys.readouterr()
     assert main(["replay", folder, "--trust-code"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 5
@@ -326,14 +274,3 @@ def test_a_signal_in_the_last_iteration_changes_nothing(tmp_path, monkeypatch, c
     output = capsys.readouterr()
     assert "stopped" not in output.out + output.err
     assert "finished after iteration 10" in output.out
-
-
-def test_damaged_run_is_one_sentence_and_exit_code_1(tmp_path, capsys):
-    arguments = ["train", "copy", *SMALL, "--training.iterations=10"]
-    arguments += ["--run-dir", str(tmp_path / "run")]
-    assert main(arguments) == 0
-    for path in (tmp_path / "run").glob("checkpoint-*"):
-        path.write_bytes(b"")
-    capsys.readouterr()
-    assert main(arguments) == 1
-    assert len(capsys.readouterr().err.splitlines()) == 1

@@ -29,22 +29,20 @@ def set_iteration(plan, config, iteration: int) -> None:
     write_json(folder / "status.json", STATUS | {"iteration": iteration})
 
 
-def watch(plan, now, terminal: bool = False) -> tuple[SweepWatcher, io.StringIO]:
-    page = io.StringIO()
-    console = Console(file=page, force_terminal=terminal, width=80)
-    return SweepWatcher(plan, plan.to_do(), console, lambda: now[0]), page
+def watch(plan, now, file=None, terminal: bool = False) -> SweepWatcher:
+    screen = Console(file=file, force_terminal=terminal, width=80, _environ={"TERM": "xterm"})
+    return SweepWatcher(plan, plan.to_do(), screen=screen, clock=lambda: now[0])
 
 
-def test_plain_lines_come_now_and_then(plan, now):
-    watcher, page = watch(plan, now)
+def test_plain_lines_come_now_and_then(plan, now, capsys):
     first, *_ = configs = list(plan.configs)
-    with watcher:
+    with watch(plan, now) as watcher:
         for iteration in (20, 30, 40):
             set_iteration(plan, first, iteration)
             now[0] += 21
             watcher.look(configs)
             watcher.look(configs)
-    assert page.getvalue().splitlines() == [
+    assert capsys.readouterr().err.splitlines() == [
         "time left -; under way: copy stateful-baseline trial 0 20/60",
         # 2.1 s an iteration; four runs of 60 and their evaluation are 266.7, less 30 and 40
         "time left 0:08:18; under way: copy stateful-baseline trial 0 30/60",
@@ -52,24 +50,24 @@ def test_plain_lines_come_now_and_then(plan, now):
     ]
 
 
-def test_a_line_for_every_run_that_ends_or_fails(plan, now):
-    watcher, page = watch(plan, now)
+def test_a_line_for_every_run_that_ends_or_fails(plan, now, capsys):
+    watcher = watch(plan, now)
     first, second = plan.configs[:2]
     watcher.ended(first, "diverged")
     watcher.failed(second, "no memory")
-    assert page.getvalue().splitlines() == [
+    assert capsys.readouterr().err.splitlines() == [
         "1/4 copy stateful-baseline trial 0: diverged, time left -",
         "copy compr+reg trial 0 failed: no memory",
     ]
 
 
 def test_a_terminal_has_a_bar_for_each_run(plan, now):
-    watcher, page = watch(plan, now, terminal=True)
+    page = io.StringIO()
     set_iteration(plan, plan.configs[0], 60)
     set_iteration(plan, plan.configs[1], 20)
-    with watcher:
+    with watch(plan, now, page, terminal=True) as watcher:
         watcher.look(list(plan.configs))
-        watcher.progress.refresh()
+        watcher.bars.refresh()
         watcher.ended(plan.configs[0], "finished")
     text = page.getvalue()
     assert "0/4 runs" in text
@@ -85,7 +83,7 @@ def test_a_full_standard_error_and_a_damaged_status_are_not_the_end(plan, now):
 
     set_iteration(plan, plan.configs[0], 30)
     (plan.folder / "runs" / plan.configs[0].run_id / "status.json").write_text("[[")
-    watcher = SweepWatcher(plan, plan.to_do(), Console(file=Full()), lambda: now[0])
+    watcher = watch(plan, now, Full(), terminal=True)
     now[0] += 21
     watcher.look(list(plan.configs))
     watcher.ended(plan.configs[0], "finished")

@@ -9,9 +9,9 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from constrained_dnc import ModelConfig, SettingError, build_dnc, get_approach, get_task
+from constrained_dnc import ModelConfig, build_dnc, get_approach, get_task
 from constrained_dnc.analysis.state_space import reduce_states
-from constrained_dnc.explorer import figures, style
+from constrained_dnc.explorer import figures
 from constrained_dnc.explorer.scores import Curve
 
 TASK = get_task("sort")
@@ -155,12 +155,6 @@ def test_only_slots_in_play_are_drawn(run):
     assert figures.slots_in_play(inside, 0) == figures.FEWEST_SLOTS
 
 
-@pytest.mark.parametrize("step", [0, 13])
-def test_a_step_that_is_not_there(run, step):
-    with pytest.raises(SettingError, match=r"step must be an integer from 1 to 12"):
-        figures.memory_figure(run.internals, step)
-
-
 def test_lines_of_the_papers_rule_have_the_colour_of_its_maximum():
     line = {2: 1.0, 3: 0.5}
     pairs = (("score", "50"), ("score", "500"), ("unseen", "50"))
@@ -173,11 +167,3 @@ def test_lines_of_the_papers_rule_have_the_colour_of_its_maximum():
     assert figure.layout.xaxis.type != "log"
     far = figures.score_figure([Curve("score", "500", "network", {2: 1.0, 1000: 0.1})], 3, (1, 2))
     assert far.layout.xaxis.type == "log"
-
-
-def test_zero_has_the_colour_of_the_page():
-    for template, card in ((style.LIGHT, "#ffffff"), (style.DARK, "#1b2025")):
-        assert template.layout.colorscale.sequential[0][1] == card
-        assert (0.5, card) in template.layout.colorscale.diverging
-        tape = dict(template.layout.coloraxis.colorscale)
-        assert tape[0.5] not in (card, tape[0.43], tape[0.57])  # there a zero is a value

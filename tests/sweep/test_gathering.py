@@ -87,7 +87,7 @@ def test_runs_that_cannot_be_compared_are_refused(folders, tmp_path):
 
 def test_the_command_takes_folders_of_runs(folders, tmp_path, monkeypatch):
     plans = []
-    monkeypatch.setattr(studies, "_complete", lambda plan, *_: plans.append(plan) or 0)
+    monkeypatch.setattr(studies.StudyOptions, "complete", lambda _, plan: plans.append(plan) or 0)
     study = tmp_path / "study"
     assert main(["gather", str(folders[0].parent), "--study", str(study), "--no-analyses"]) == 0
     assert [config.seed for config in plans[0].configs] == [4, 7]

@@ -105,7 +105,8 @@ def test_text() -> None:
     assert task.parse(" 3 1,4 , 1\t0 ") == (3, 1, 4, 1, 0)
     assert task.format_problem((3, 1, 4, 1, 0)) == "3 1 4 1 0"
     assert task.format_answer((0, 1, 1, 3, 4)) == "0 1 1 3 4"
-    for text in ("3 5", "31", "3 -1", "3;1", "3 1.0", "three", ",", "1 ? 2"):
+    assert task.parse("31410") == (3, 1, 4, 1, 0)
+    for text in ("3 5", "3 -1", "3;1", "3 1.0", "three", ",", "1 ? 2"):
         with pytest.raises(SettingError) as caught:
             task.parse(text)
         assert str(caught.value) == (

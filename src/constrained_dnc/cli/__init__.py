@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from typing import Any
 
 from constrained_dnc.cli.terminal import print_stderr
 from constrained_dnc.errors import RunError, SettingError, did_you_mean, first_line
@@ -40,7 +41,13 @@ GROUPS = {  # title: {command: (module, summary)}
 COMMANDS = {name: entry for group in GROUPS.values() for name, entry in group.items()}
 SHELLS = ("bash", "fish", "zsh")
 
-EXAMPLES = """examples:
+HELP = """usage: cdnc COMMAND [OPTIONS]
+
+Differentiable neural computers that keep working on longer inputs.
+"""
+EXAMPLES = """cdnc COMMAND --help lists the options of a command.
+
+examples:
   cdnc demo
   cdnc predict zoo:sort/compr+reg "3 1 4 1 0"
   cdnc train copy --preset smoke --run-dir runs/first
@@ -57,38 +64,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         code = _run(*(sys.argv[1:] if arguments is None else arguments))
         print(end="", flush=True)  # a full disk is noticed here
+        return code
     except SettingError as error:
-        code = _fail(error, 2)
-    except RunError as error:
-        code = _fail(error, 1)
+        return _fail(error, 2)
     except KeyboardInterrupt:
-        code = _fail("interrupted", 130)
+        return _fail("interrupted", 130)
     except BrokenPipeError:  # the reader has left, as with `| head`
         _discard_output()
-        code = 141
-    except (OSError, MemoryError, RuntimeError, ImportError) as error:
-        shortage = _shortage(error)
-        if shortage is None:
-            raise
+        return 141
+    except (RunError, OSError) as error:
         _discard_output()
-        code = _fail(shortage, 1)
-    return code
+        return _fail(error, 1)
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and "RESOURCE_EXHAUSTED" not in str(error):  # of JAX
+            raise
+        return _fail(f"not enough memory ({first_line(error)})", 1)
 
 
 def _fail(reason: object, code: int) -> int:
     print_stderr(f"cdnc: {reason}")
     return code
-
-
-def _shortage(error: BaseException) -> str | None:
-    """What the system could not provide, in one sentence; None for any other error."""
-    text = first_line(error)
-    if isinstance(error, OSError):
-        return ": ".join(map(str, filter(None, (error.filename, error.strerror)))) or text
-    if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in text or "Out of memory" in text:
-        return f"not enough memory ({text})"
-    limits = ("Too many open files", "Cannot allocate", "temporarily unavailable", "new thread")
-    return text if any(words in text for words in limits) else None
 
 
 def _discard_output() -> None:
@@ -111,27 +106,25 @@ def _run(name: str = "--help", *arguments: str) -> int:
     elif name not in COMMANDS:
         raise SettingError(f"unknown command {name!r}{did_you_mean(name, COMMANDS)}; see cdnc -h")
     else:
-        parse = import_module("constrained_dnc.cli.parsing").parse
+        from constrained_dnc.cli.parsing import parse  # noqa: PLC0415 - not for the overview
+
         code: int = parse(_command(name), list(arguments), f"cdnc {name}").run()
         return code
     return 0
 
 
-def _command(name: str) -> type:
+def _command(name: str) -> Any:
     """The class of a command."""
-    command: type = getattr(import_module(f"{__name__}.{COMMANDS[name][0]}"), name.capitalize())
-    return command
+    return getattr(import_module(f"{__name__}.{COMMANDS[name][0]}"), name.capitalize())
 
 
 def _help() -> str:
-    lines = ["usage: cdnc COMMAND [OPTIONS]", ""]
-    lines.append("Differentiable neural computers that keep working on longer inputs.")
+    lines = [HELP]
     for title, commands in GROUPS.items():
-        lines += ["", f"{title}:"]
+        lines += [f"{title}:"]
         lines += [f"  {name:8}  {summary}" for name, (_, summary) in commands.items()]
-    return "\n".join(
-        [*lines, "", "cdnc COMMAND --help lists the options of a command.", "", EXAMPLES]
-    )
+        lines += [""]
+    return "\n".join([*lines, EXAMPLES])
 
 
 def _print_completion(shell: str = "") -> None:

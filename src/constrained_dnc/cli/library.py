@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 import numpy as np
@@ -12,7 +13,7 @@ from jaxtyping import Float
 
 from constrained_dnc import published
 from constrained_dnc.approaches import APPROACHES
-from constrained_dnc.cli.parsing import Flag, option, read_problem
+from constrained_dnc.cli.parsing import Flag, ModelOptions, option
 from constrained_dnc.cli.terminal import print_table
 from constrained_dnc.errors import LARGEST_SEED, SettingError, require_integer
 from constrained_dnc.lengths import LONGEST_INPUT
@@ -58,7 +59,7 @@ class Show:
         elif self.task:
             task = get_task(self.task)
             if self.text:
-                batch = task.batch_of([read_problem(task, self.text)])
+                batch = task.batch_of([task.parse(self.text)])
             else:
                 batch = task.sample(self.seed, 1, length)
             _print_sample(task, batch)
@@ -113,15 +114,14 @@ def _cells(
 
 def _print_answers(length: int, seed: int) -> None:
     """Problems of every task and the answers of its pretrained model."""
-    from constrained_dnc.cli.runs import open_model  # noqa: PLC0415 - slow to import
-    from constrained_dnc.evaluation.prediction import predict  # noqa: PLC0415
+    from constrained_dnc.evaluation.prediction import predict  # noqa: PLC0415 - slow to import
     from constrained_dnc.zoo import pretrained  # noqa: PLC0415
 
     models = [name for name in pretrained() if name.endswith("/compr+reg")]
     if not models:
         raise SettingError("this installation has no pretrained models")
     for name in models:
-        run = open_model(name, trust_code=False)
+        run = ModelOptions(Path(name)).open_run()
         task = run.task
         problems = task.sample(seed, SAMPLES, length).problems
         answers = predict(run, [task.format_problem(problem) for problem in problems])

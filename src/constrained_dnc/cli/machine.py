@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from constrained_dnc.cli.parsing import RunArgument, Selection, TrustCode, option
-from constrained_dnc.cli.runs import open_model
+from constrained_dnc.cli.parsing import ModelOptions, Selection, option
 from constrained_dnc.cli.terminal import print_stderr, print_table
 from constrained_dnc.lengths import parse_lengths
 
@@ -21,10 +20,9 @@ MOST_ROWS = 60
 
 
 @dataclass(frozen=True)
-class Machine:
+class Machine(ModelOptions):
     """Extract the finite-state machine inside a model, and say how faithful it is."""
 
-    run_name: RunArgument
     lengths: Annotated[str | None, option(metavar="LENGTHS")] = None
     """Lengths at which network and machine are compared; by default training's, and twice that."""
     memory: Annotated[int | None, option()] = None
@@ -34,7 +32,6 @@ class Machine:
     selection: Selection = None
     output: Annotated[Path | None, option(metavar="DIR")] = None
     """Write machine.json, machine.dot and machine.svg there."""
-    trust_code: TrustCode = False
 
     def run(self) -> int:
         """Extract, print, compare."""
@@ -42,15 +39,13 @@ class Machine:
         from constrained_dnc.machine.extraction import extract_machine  # noqa: PLC0415 - slow
         from constrained_dnc.machine.fidelity import fidelity  # noqa: PLC0415 - slow to import
 
-        run = open_model(self.run_name, self.trust_code)
+        run = self.open_run()
         model, training = run.selected(self.selection).model, run.config.training
-        extraction = extract_machine(
-            model, run.task, lengths=range(training.min_length, training.max_length + 1)
-        )
+        shortest, longest = training.min_length, training.max_length
+        extraction = extract_machine(model, run.task, lengths=range(shortest, longest + 1))
         print_machine(extraction)
         if self.output is not None:
             _write(extraction, model, self.output)
-        shortest, longest = training.min_length, training.max_length
         compared = lengths or [shortest, longest, 2 * longest]
         larger = model if self.memory is None else model.with_memory_size(self.memory)
         table = fidelity(larger, extraction.machine, run.task, compared, samples=self.samples)
@@ -90,19 +85,13 @@ def print_machine(extraction: Extraction) -> None:
 
 def _print_checks(model: DNC, extraction: Extraction, task: AbstractTask) -> None:
     """The shortest input that tells machine and network apart, and gaps of the table."""
-    from constrained_dnc.machine.fidelity import (  # noqa: PLC0415 - slow to import
-        check_inputs,
-        missing_transitions,
-    )
+    from constrained_dnc.machine import fidelity  # noqa: PLC0415 - slow to import
 
-    machine, (shortest, *_, longest) = (
-        extraction.machine,
-        [*extraction.lengths, *extraction.lengths],
-    )
+    machine, shortest, longest = extraction.machine, extraction.lengths[0], extraction.lengths[-1]
     tried = 0
     print()
     for length in dict.fromkeys((*range(1, shortest + 1), longest)):
-        (check,) = check_inputs(model, machine, task, [length])
+        (check,) = fidelity.check_inputs(model, machine, task, [length])
         tried += check.inputs
         if check.different:
             text = task.format_problem(check.counterexample)
@@ -110,7 +99,7 @@ def _print_checks(model: DNC, extraction: Extraction, task: AbstractTask) -> Non
             break
     else:
         print(f"No input found with different answers, of {tried} up to length {longest}.")
-    missing = missing_transitions(machine, task)
+    missing = fidelity.missing_transitions(machine, task)
     if missing:
         state, symbol = missing[0]
         gap = f"{machine.input_names[symbol]!r} in state {machine.state_names[state]!r}"

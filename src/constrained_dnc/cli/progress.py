@@ -4,57 +4,80 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, Task
-from rich.progress import TimeRemainingColumn as TimeLeft
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+from rich.text import Text
 
-from constrained_dnc.cli.terminal import console, print_stderr
+from constrained_dnc.cli.terminal import print_stderr
+from constrained_dnc.errors import printable
 from constrained_dnc.training.observer import Observer, Snapshot
 
 SECONDS_BETWEEN_LINES, SECONDS_BETWEEN_REDRAWS = 10.0, 0.2
-SPEED_PERIOD = 60.0
-"""Seconds that a speed is averaged over."""
 
 
-class ProgressBar(Observer):
-    """Shows how far a command has got, how fast it is, and how long it will take."""
+class Display:
+    """Bars, the first of which is the total; speeds are averaged over `period` seconds."""
 
     def __init__(
         self,
-        unit: str,
+        *columns: Any,
+        period: float,
         screen: Console | None = None,
         clock: Callable[[], float] = time.monotonic,
     ):
-        self._unit, self._clock, self._shown = unit, clock, -float("inf")
-        screen = screen or console(stderr=True)
-        self._is_live = screen.is_terminal and not screen.is_dumb_terminal
-        columns: Any = (BarColumn(30), MofNCompleteColumn(), TimeLeft(), "{task.description}")
-        self._progress = Progress(
+        screen = screen or Console(stderr=True)
+        self.clock, self.shown = clock, -float("inf")
+        self.is_live = screen.is_terminal and not screen.is_dumb_terminal
+        self.bars = Progress(
             *columns,
             console=screen,
             transient=True,
-            disable=not self._is_live,
+            disable=not self.is_live,
             get_time=clock,
-            speed_estimate_period=SPEED_PERIOD,
+            speed_estimate_period=period,
         )
-        self._progress.add_task("starting", total=None)
-        self._task = self._progress.tasks[0]
+        self.bars.add_task("starting", total=None)
+        self.total = self.bars.tasks[0]
 
-    def __enter__(self) -> ProgressBar:
-        self._progress.start()
+    def __enter__(self) -> Any:
+        self.bars.start()
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._progress.stop()
+        self.bars.stop()
 
     def say(self, sentence: str) -> None:
-        if self._is_live:
-            self._progress.console.print(sentence, highlight=False, markup=False, emoji=False)
-        else:
+        """Print a line; a standard error that is full is not the end of a command."""
+        if not self.is_live:
             print_stderr(sentence)
+        else:
+            with suppress(OSError):
+                self.bars.console.print(Text(printable(sentence)))
+
+    def is_due(self, seconds: float) -> bool:
+        """Whether nothing was shown for so long; then something is to be shown now."""
+        if self.clock() - self.shown < seconds:
+            return False
+        self.shown = self.clock()
+        return True
+
+    def time_left(self) -> str:
+        """The time left as hours, minutes and seconds, or - as long as it is unknown."""
+        seconds = self.total.time_remaining
+        return "-" if seconds is None else str(timedelta(seconds=seconds))
+
+
+class ProgressBar(Display, Observer):
+    """Shows how far a command has got, how fast it is, and how long it will take."""
+
+    def __init__(self, unit: str, **options: Any):
+        self.unit = unit
+        columns = (BarColumn(30), MofNCompleteColumn(), TimeRemainingColumn())
+        super().__init__(*columns, "{task.description}", period=60.0, **options)
 
     def warn(self, sentence: str) -> None:
         self.say(f"warning: {sentence}")
@@ -70,19 +93,12 @@ class ProgressBar(Observer):
 
     def show(self, done: float | int, total: float | int, notes: str) -> None:
         """Show that `done` of `total` is done, unless something was shown a moment ago."""
-        pause = SECONDS_BETWEEN_REDRAWS if self._is_live else SECONDS_BETWEEN_LINES
-        if self._clock() - self._shown < pause and done < total:
+        pause = SECONDS_BETWEEN_REDRAWS if self.is_live else SECONDS_BETWEEN_LINES
+        if not self.is_due(pause if done < total else 0.0):
             return
-        self._shown = self._clock()
-        self._progress.update(self._task.id, completed=done, total=total)
-        speed = "-/s" if self._task.speed is None else f"{self._task.speed:.3g}/s"
-        self._progress.update(self._task.id, description=f"{speed}, {notes}")
-        if not self._is_live:
-            left = f"{speed}, time left {time_left(self._task)}"
-            print_stderr(f"{self._unit} {done:g}/{total:g}, {left}, {notes}")
-
-
-def time_left(task: Task) -> str:
-    """The time left as hours, minutes and seconds, or - as long as it is unknown."""
-    seconds = task.time_remaining
-    return "-" if seconds is None else str(timedelta(seconds=seconds))
+        self.bars.update(self.total.id, completed=done, total=total)
+        speed = "-/s" if self.total.speed is None else f"{self.total.speed:.3g}/s"
+        self.bars.update(self.total.id, description=f"{speed}, {notes}")
+        if not self.is_live:
+            left = f"{speed}, time left {self.time_left()}"
+            self.say(f"{self.unit} {done:g}/{total:g}, {left}, {notes}")

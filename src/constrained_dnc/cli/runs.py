@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import tyro
 
@@ -16,12 +16,10 @@ from constrained_dnc.cli.parsing import (
     Flag,
     InferenceOption,
     Memory,
-    RunArgument,
+    ModelOptions,
     Selection,
     Threads,
-    TrustCode,
     option,
-    read_problem,
 )
 from constrained_dnc.cli.progress import ProgressBar
 from constrained_dnc.cli.terminal import print_stderr, print_table
@@ -34,20 +32,8 @@ from constrained_dnc.published import THRESHOLD, max_length_of
 if TYPE_CHECKING:
     import pandas as pd
 
-    from constrained_dnc.tasks.task import Answer, Problem
-    from constrained_dnc.training.run import Run
-
 Lengths = Annotated[str | None, option(metavar="LENGTHS")]
 Memories = Annotated[str | None, option(metavar="MEMORIES")]
-
-
-def open_model(name: str | Path, trust_code: bool) -> Run:
-    """Open a run or a pretrained model, and keep compiled programs for the next time."""
-    from constrained_dnc.training.compilation import use_compilation_cache  # noqa: PLC0415
-    from constrained_dnc.training.run import load_run  # noqa: PLC0415 - slow to import
-
-    use_compilation_cache()
-    return load_run(name, trust_code=trust_code)
 
 
 def _show(bar: ProgressBar) -> Callable[[float, float, Any], None]:
@@ -58,10 +44,9 @@ def _show(bar: ProgressBar) -> Callable[[float, float, Any], None]:
 
 
 @dataclass(frozen=True)
-class Evaluate:
+class Evaluate(ModelOptions):
     """Score a model at every length, print the scores and store them in the run directory."""
 
-    run_name: RunArgument
     lengths: Lengths = None
     """Input lengths, such as 2..100 or 2,5..50:5; by default those of the run's config."""
     memory: Memories = None
@@ -74,21 +59,16 @@ class Evaluate:
     threads: Threads = None
     json: Flag = False
     """Print the rows as one JSON list instead of tables."""
-    trust_code: TrustCode = False
 
     def run(self) -> int:
         """Evaluate with progress, then print maximum lengths and scores."""
         memories = None if self.memory is None else parse_memories(self.memory)
         lengths = None if self.lengths is None else parse_lengths(self.lengths)
-        from constrained_dnc.evaluation.scoring import (  # noqa: PLC0415 - slow to import
-            EVALUATION_FILE,
-            evaluate,
-            store_rows,
-        )
+        from constrained_dnc.evaluation import scoring  # noqa: PLC0415 - slow to import
 
-        run = open_model(self.run_name, self.trust_code)
+        run = self.open_run()
         with ProgressBar("percent") as bar:
-            table = evaluate(
+            table = scoring.evaluate(
                 run,
                 lengths=lengths,
                 memories=memories,
@@ -105,34 +85,30 @@ class Evaluate:
         else:
             print_scores(table)
         if not run.is_pretrained:  # a disk that is full costs nothing that is printed
-            store_rows(run.folder / EVALUATION_FILE, table)
+            scoring.store_rows(run.folder / scoring.EVALUATION_FILE, table)
         return 0
 
 
 def print_scores(table: pd.DataFrame) -> None:
     """The maximum lengths of every memory, then all scores, then where they come from."""
-    rows = table[table["batches"] > 0].to_dict("records")
-    by_memory: dict[str, list[dict[Any, Any]]] = {}
-    for row in rows:
-        by_memory.setdefault(row["memory"], []).append(row)
+    measured = table[table["batches"] > 0]
+    row, by_memory = measured.iloc[0], cast(Any, measured.groupby("memory", sort=False))
     print(f"Maximum length: the longest input with at least {100 * THRESHOLD:.0f} % right")
+    kinds = ["score", "sequence_accuracy"]
     longest = [
-        [memory, *(_max_length(part, name) for name in ("score", "sequence_accuracy"))]
-        for memory, part in by_memory.items()
+        [memory, *(max_length_of(rows.set_index("length")[kind].to_dict()) for kind in kinds)]
+        for memory, rows in by_memory
     ]
-    print_table(["memory", f"by {rows[0]['score_kind']}", "by whole answers"], longest, left=0)
+    print_table(["memory", f"by {row['score_kind']}", "by whole answers"], longest, left=0)
     print()
-    shares = ("score", "sequence_accuracy", "floor")
+    columns = cast(Any, measured[["memory", "length", *kinds, "floor"]])
     cells = [
-        [memory, row["length"], *(f"{100 * row[share]:.1f} %" for share in shares)]
-        for memory, part in by_memory.items()
-        for row in part
+        [memory, length, *(f"{100 * share:.1f} %" for share in shares)]
+        for memory, length, *shares in columns.itertuples(index=False)
     ]
-    headings = ["memory", "length", rows[0]["score_kind"], "whole answers", "floor"]
-    print_table(headings, cells, left=0)
+    print_table(["memory", "length", row["score_kind"], "whole answers", "floor"], cells, left=0)
     for memory in table[table["batches"] == 0]["memory"].unique():
         print(f"memory {memory}: longer inputs were not measured, the score is near the floor")
-    row = rows[0]
     print(
         f"\n{row['task']}, {row['approach']}, seed {row['seed']}: parameters of iteration "
         f"{row['iteration']}, selected by {row['selection']}; {row['status']} after "
@@ -141,15 +117,10 @@ def print_scores(table: pd.DataFrame) -> None:
     )
 
 
-def _max_length(rows: Sequence[dict[Any, Any]], score: str) -> int:
-    return max_length_of({row["length"]: row[score] for row in rows})
-
-
 @dataclass(frozen=True)
-class Frontier:
+class Frontier(ModelOptions):
     """Map a model's score over input length and memory size: a heat map and a Parquet file."""
 
-    run_name: RunArgument
     lengths: Lengths = None
     """Input lengths, such as 2..100 or 2,5..50:5; by default up to twenty of the run's config."""
     memory: Memories = None
@@ -158,23 +129,18 @@ class Frontier:
     """Batches of every length and memory."""
     selection: Selection = None
     inference: InferenceOption = "network"
-    trust_code: TrustCode = False
 
     def run(self) -> int:
         """Evaluate every pair of length and memory, and draw the map."""
         from constrained_dnc.evaluation import frontier  # noqa: PLC0415 - slow to import
 
-        run = open_model(self.run_name, self.trust_code)
-        lengths = parse_lengths(self.lengths) if self.lengths else frontier.default_lengths(run)
-        memories = frontier.default_memories(run)
-        if self.memory is not None:
-            memories = parse_memories(self.memory)
+        run = self.open_run()
         folder = Path() if run.is_pretrained else run.folder
         with ProgressBar("percent") as bar:
             table = frontier.map_frontier(
                 run,
-                lengths,
-                memories,
+                parse_lengths(self.lengths) if self.lengths else frontier.default_lengths(run),
+                parse_memories(self.memory) if self.memory else frontier.default_memories(run),
                 self.batches,
                 folder,
                 _show(bar),
@@ -186,10 +152,9 @@ class Frontier:
 
 
 @dataclass(frozen=True)
-class Predict:
+class Predict(ModelOptions):
     """Answer problems with a trained model."""
 
-    run_name: RunArgument
     texts: Annotated[tuple[str, ...], tyro.conf.Positional, option(metavar="[TEXT ...]")] = ()
     """Problems, such as 31410 or "3 1 4 1 0"; without any, the lines of standard input."""
     memory: Memory = None
@@ -198,7 +163,6 @@ class Predict:
     backend: Backend = "auto"
     json: Flag = False
     """Print problems and answers as one JSON list."""
-    trust_code: TrustCode = False
 
     def run(self) -> int:
         """Print every problem, its solution and the model's answer."""
@@ -208,73 +172,53 @@ class Predict:
             raise SettingError("no problem: add one as text, such as '3 1 4 1 0', or pipe lines in")
         from constrained_dnc.evaluation.prediction import predict  # noqa: PLC0415 - slow to import
 
-        run = open_model(self.run_name, self.trust_code)
-        problems = [read_problem(run.task, text) for text in texts]
+        run = self.open_run()
+        task, training = run.task, run.config.training
         answers = predict(
             run,
-            [run.task.format_problem(problem) for problem in problems],
+            texts,
             memory=memory,
             selection=self.selection,
             inference=self.inference,
             backend=self.backend,
         )
-        _note_lengths(run, problems)
-        (_print_json if self.json else _print_answers)(run, problems, answers)
+        problems = [task.parse(text) for text in texts]
+        lengths = sorted({task.length_of(problem) for problem in problems})
+        others = [n for n in lengths if not training.min_length <= n <= training.max_length]
+        if others:
+            trained = f"trained on lengths {training.min_length} to {training.max_length}"
+            print_stderr(f"note: {trained}; not on {', '.join(map(str, others))}")
+        rows = [
+            {"problem": task.format_problem(problem), "right": task.solve(problem), "model": answer}
+            for problem, answer in zip(problems, answers, strict=True)
+        ]
+        if self.json:
+            print(json.dumps(rows, default=str))
+        for place, row in enumerate([] if self.json else rows):
+            print("\n" * (place > 0) + f"problem  {row['problem']}")
+            print(f"right    {task.format_answer(row['right'])}")
+            print(f"model    {task.format_answer(row['model'])}")
         return 0
 
 
 def _input_lines() -> list[str]:
     """The lines of standard input, if it is not a terminal."""
-    if sys.stdin is None or sys.stdin.isatty():
-        return []
-    try:
-        return sys.stdin.read().splitlines()
-    except UnicodeDecodeError as error:
-        raise SettingError("standard input is not text in UTF-8") from error
-
-
-def _note_lengths(run: Run, problems: Sequence[Problem]) -> None:
-    """Say which problems the model was not trained for."""
-    training = run.config.training
-    lengths = sorted({run.task.length_of(problem) for problem in problems})
-    others = [n for n in lengths if not training.min_length <= n <= training.max_length]
-    if others:
-        trained = f"{training.min_length} to {training.max_length}"
-        print_stderr(f"note: trained on lengths {trained}; not on {', '.join(map(str, others))}")
-
-
-def _print_json(run: Run, problems: Sequence[Problem], answers: Sequence[Answer]) -> None:
-    task = run.task
-    rows = [
-        {"problem": task.format_problem(problem), "right": task.solve(problem), "model": answer}
-        for problem, answer in zip(problems, answers, strict=True)
-    ]
-    print(json.dumps(rows, default=str))
-
-
-def _print_answers(run: Run, problems: Sequence[Problem], answers: Sequence[Answer]) -> None:
-    task = run.task
-    for place, (problem, answer) in enumerate(zip(problems, answers, strict=True)):
-        print("\n" * (place > 0) + f"problem  {task.format_problem(problem)}")
-        print(f"right    {task.format_answer(task.solve(problem))}")
-        print(f"model    {task.format_answer(answer)}")
+    return [] if sys.stdin is None or sys.stdin.isatty() else sys.stdin.read().splitlines()
 
 
 @dataclass(frozen=True)
-class Replay:
+class Replay(ModelOptions):
     """Recompute updates that were skipped and name the first quantity that is not finite."""
 
-    run_name: Annotated[Path, tyro.conf.Positional, option("A run directory.", "RUN")]
     iteration: Annotated[int | None, option()] = None
     """Which of the kept iterations; by default all of them."""
-    trust_code: TrustCode = False
 
     def run(self) -> int:
         """Print a line for every update."""
         from constrained_dnc.training.disk import kept_iterations  # noqa: PLC0415
         from constrained_dnc.training.replay import replay  # noqa: PLC0415 - slow to import
 
-        run = open_model(self.run_name, self.trust_code)
+        run = self.open_run()
         iterations = kept_iterations(run.folder) if self.iteration is None else [self.iteration]
         for iteration in iterations:
             print(replay(run, iteration), flush=True)

@@ -39,8 +39,29 @@ StudyPath = Annotated[
 ]
 
 
+@dataclass(frozen=True, kw_only=True)
+class StudyOptions:
+    """The options of the commands that bring runs to their end."""
+
+    workers: Annotated[int | None, option()] = None
+    """Processes on this machine; by default one per core."""
+    no_analyses: Flag = False
+    """Leave out the analyses of states and memory access, their figures, and state counts."""
+    trust_code: TrustCode = False
+
+    def complete(self, plan: Plan, scheduler: str | None = None) -> int:
+        """Bring every run to its end, then write the report; 1 if a run failed."""
+        try:
+            _execute(plan, scheduler, self.workers)
+            write_report(plan.folder)
+        except KeyboardInterrupt:
+            print_stderr("interrupted; the same command resumes from here")
+            return 130
+        return _print_failures(plan.folder)
+
+
 @dataclass(frozen=True)
-class Study:
+class Study(StudyOptions):
     """Train, evaluate and analyse tasks x approaches x trials, then write the report.
 
     The same command resumes a study that was stopped; `cdnc study --study DIR` alone resumes
@@ -56,17 +77,12 @@ class Study:
     """Seeds per task and approach; by default the preset's."""
     study: Annotated[Path | None, option()] = None
     """The study directory; by default studies/PRESET."""
-    workers: Annotated[int | None, option()] = None
-    """Processes on this machine; by default one per core."""
     scheduler: Annotated[str | None, option()] = None
     """The address of a running Dask scheduler, such as tcp://head:8786, instead."""
     rules: Annotated[tuple[SelectionRule, ...], option()] = RULES
     """Selection rules whose parameters are evaluated; score alone for a quick look."""
     inference: Annotated[tuple[Inference, ...], option()] = ("network",)
     """How models run when they are scored: network, digital, or both."""
-    no_analyses: Flag = False
-    """Leave out the analyses of states and memory access, their figures, and state counts."""
-    trust_code: TrustCode = False
     model: ModelConfig = field(default_factory=ModelConfig)
     """Sizes and constants of the DNC."""
     training: TrainingConfig = field(default_factory=TrainingConfig)
@@ -80,17 +96,11 @@ class Study:
     def defaults(cls, arguments: list[str]) -> Study:
         """The settings of the preset or, without one, of the study in the folder."""
         preset: Any = value_of(arguments, "--preset", cls.preset)
-        model, training, evaluation = get_preset(preset).parts
         stored = Path(value_of(arguments, "--study", ""), "study.json")
-        if "--preset" not in arguments and "--study" in arguments and stored.is_file():
-            model, training, evaluation = _stored_parts(stored)
-        return cls(
-            preset=preset,
-            model=model,
-            training=training,
-            evaluation=evaluation,
-            arguments=tuple(arguments),
-        )
+        is_stored = "--preset" not in arguments and "--study" in arguments and stored.is_file()
+        parts = _stored_parts(stored) if is_stored else get_preset(preset).parts
+        settings: Any = dict(zip(SECTIONS, parts, strict=True))
+        return cls(preset=preset, arguments=tuple(arguments), **settings)
 
     def run(self) -> int:
         """Bring every run to its end, then write the report; 1 if a run failed."""
@@ -99,16 +109,12 @@ class Study:
                 raise SettingError(f"--{name} needs at least one name")
         if self.workers is not None:
             require_integer("workers", self.workers, 1)
-        return _complete(self._plan(), self.scheduler, self.workers)
+        return self.complete(self._plan(), self.scheduler)
 
     def _plan(self) -> Plan:
         """The runs that are requested; all of the study's, if only its folder is named."""
         from constrained_dnc.study.layout import is_study  # noqa: PLC0415 - slow to import
-        from constrained_dnc.sweep.plan import (  # noqa: PLC0415
-            make_request,
-            open_study,
-            reopen_study,
-        )
+        from constrained_dnc.sweep import plan  # noqa: PLC0415
 
         folder = self.study or Path("studies", self.preset)
         options = {argument for argument in self.arguments if argument.startswith("--")}
@@ -116,7 +122,7 @@ class Study:
         approaches: Sequence[str | Approach] = self.approaches
         rules, inferences, analyses = self.rules, self.inference, not self.no_analyses
         if self.study and "--preset" not in options and is_study(folder):
-            stored = reopen_study(folder, trust_code=self.trust_code)
+            stored = plan.reopen_study(folder, trust_code=self.trust_code)
             if options <= {"--study", "--workers", "--scheduler", "--trust-code"}:
                 return stored
             tasks = tasks or tuple(config.task for config in stored.configs)
@@ -126,18 +132,17 @@ class Study:
             rules = rules if "--rules" in options else stored.rules
             inferences = inferences if "--inference" in options else stored.inferences
             analyses = analyses and stored.analyses
-        settings = (self.model, self.training, self.evaluation)
-        request = make_request(
+        request = plan.make_request(
             self.preset,
             tasks,
             approaches,
             trials,
-            parts=settings,
+            parts=(self.model, self.training, self.evaluation),
             rules=rules,
             analyses=analyses,
             inferences=inferences,
         )
-        return open_study(folder, request, ["study", *self.arguments])
+        return plan.open_study(folder, request, ["study", *self.arguments])
 
 
 def _stored_parts(path: Path) -> Parts:
@@ -153,7 +158,7 @@ def _stored_parts(path: Path) -> Parts:
 
 
 @dataclass(frozen=True)
-class Gather:
+class Gather(StudyOptions):
     """Make a study of runs that were trained one by one, as by a job array, and write its report.
 
     Runs are evaluated and analysed if they have not been; the same command adds more runs.
@@ -165,13 +170,8 @@ class Gather:
         option("Run directories, or folders of them.", "RUN [RUN ...]"),
     ]
     study: Annotated[Path, option("The study directory.")]
-    workers: Annotated[int | None, option()] = None
-    """Processes on this machine; by default one per core."""
     rules: Annotated[tuple[SelectionRule, ...], option()] = ()
     """Selection rules whose parameters are evaluated; by default those of all runs."""
-    no_analyses: Flag = False
-    """Leave out the analyses of states and memory access, and their figures."""
-    trust_code: TrustCode = False
 
     def run(self) -> int:
         """Link the runs, complete them and write the report; 1 if a run failed."""
@@ -189,18 +189,7 @@ class Gather:
             command=["gather", *self.runs, "--study", str(self.study)],
             trust_code=self.trust_code,
         )
-        return _complete(plan, None, self.workers)
-
-
-def _complete(plan: Plan, scheduler: str | None, workers: int | None) -> int:
-    """Bring every run to its end, then write the report; 1 if a run failed."""
-    try:
-        _execute(plan, scheduler, workers)
-        write_report(plan.folder)
-    except KeyboardInterrupt:
-        print_stderr("interrupted; the same command resumes from here")
-        return 130
-    return _print_failures(plan.folder)
+        return self.complete(plan)
 
 
 def _execute(plan: Plan, scheduler: str | None, workers: int | None) -> None:
@@ -226,6 +215,7 @@ def _execute(plan: Plan, scheduler: str | None, workers: int | None) -> None:
 def _print_estimate(plan: Plan, to_do: list[Config], workers: int) -> None:
     """Say what will be done, and how long it will take."""
     from constrained_dnc.files import is_locked  # noqa: PLC0415 - slow to import
+    from constrained_dnc.sweep.trial import estimate_seconds, needs_training  # noqa: PLC0415
 
     held = [plan.lock(config) for config in to_do if is_locked(plan.lock(config))]
     if held:
@@ -236,27 +226,19 @@ def _print_estimate(plan: Plan, to_do: list[Config], workers: int) -> None:
         return
     print_stderr("compiling and timing a few iterations of the first run")
     try:
-        estimate = _estimate(plan, to_do, workers)
-        estimate += " if all runs are like the first" if len(to_do) > 1 else ""
+        one = estimate_seconds(plan, to_do[0])
+        untrained = sum(needs_training(plan, config) for config in to_do)
+        seconds = {
+            "training takes about": one.training * math.ceil(untrained / workers),
+            "evaluation up to": one.evaluation * math.ceil(len(to_do) / workers),
+            "analyses about": one.analysis * math.ceil(len(to_do) / workers),
+            "compiling about": one.compilation,
+        }
+        parts = [f"{words} {timedelta(seconds=math.ceil(s))}" for words, s in seconds.items() if s]
+        estimate = ", ".join(parts) + " if all runs are like the first" * (len(to_do) > 1)
     except Exception as error:  # of a user-defined task: its runs will say more
         estimate = f"the first run cannot be timed: {first_line(error)}"
     print_stderr(f"{workers} worker{'s' * (workers > 1)}; {estimate}")
-
-
-def _estimate(plan: Plan, to_do: list[Config], workers: int) -> str:
-    """How long training, evaluation and analyses take, in words."""
-    from constrained_dnc.sweep.trial import estimate_seconds, needs_training  # noqa: PLC0415
-
-    one = estimate_seconds(plan, to_do[0])
-    untrained = sum(needs_training(plan, config) for config in to_do)
-    seconds = {
-        "training takes about": one.training * math.ceil(untrained / workers),
-        "evaluation up to": one.evaluation * math.ceil(len(to_do) / workers),
-        "analyses about": one.analysis * math.ceil(len(to_do) / workers),
-        "compiling about": one.compilation,
-    }
-    parts = [f"{words} {timedelta(seconds=math.ceil(s))}" for words, s in seconds.items() if s]
-    return ", ".join(parts)
 
 
 def _print_failures(folder: Path) -> int:
@@ -307,12 +289,11 @@ class Results:
 
     def run(self) -> int:
         """Print a readable table, or export one for programs."""
-        if not self.csv:
-            from constrained_dnc.report import terminal_table  # noqa: PLC0415 - slow to import
+        from constrained_dnc.report import terminal_table  # noqa: PLC0415 - slow to import
+        from constrained_dnc.study import read_study  # noqa: PLC0415
 
+        if self.csv:
+            print(read_study(self.study).history.to_csv(index=False), end="")
+        else:
             console().print(terminal_table(self.study))
-            return 0
-        from constrained_dnc.study import read_study  # noqa: PLC0415 - slow to import
-
-        print(read_study(self.study).history.to_csv(index=False), end="")
         return 0

@@ -23,12 +23,11 @@ def print_stderr(sentence: str) -> None:
             print(printable(sentence), file=sys.stderr, flush=True)
 
 
-def console(*, stderr: bool = False) -> Console:
+def console() -> Console:
     """A console as wide as the terminal, or unlimited, so that piped lines are never cut."""
     from rich.console import Console  # noqa: PLC0415 - help needs none
 
-    terminal = Console(stderr=stderr)
-    return terminal if terminal.is_terminal else Console(stderr=stderr, width=UNLIMITED)
+    return Console(width=None if sys.stdout.isatty() else UNLIMITED)
 
 
 def print_table(header: Sequence[str], rows: Iterable[Sequence[object]], left: int = 1) -> None:

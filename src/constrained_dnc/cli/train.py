@@ -89,25 +89,26 @@ class Train:
     @classmethod
     def defaults(cls, arguments: list[str]) -> Train:
         """The settings of the preset and the approach, or of the run that is to be resumed."""
-        folder = value_of(arguments, "--run-dir", "")
-        names_task = bool(arguments) and not arguments[0].startswith("-")
-        is_named = names_task or {"--preset", "--approach"} & set(arguments)
-        origin, trust_code = value_of(arguments, "--from", ""), "--trust-code" in arguments
-        if folder and not is_named and not origin and is_run(folder):
-            config = _stored(folder, trust_code)
-            return cls._of(config, stored_start=config.start)
+        folder, origin = value_of(arguments, "--run-dir", ""), value_of(arguments, "--from", "")
         preset: Any = value_of(arguments, "--preset", cls.preset)
         name = value_of(arguments, "--approach", cls.approach_name)
-        if not origin:
+        chosen = {"preset": preset, "approach_name": name}
+        is_named = not "".join(arguments[:1]).startswith("-")  # the task
+        is_named = is_named or bool({"--preset", "--approach"} & set(arguments))
+        if not origin and (is_named or not folder or not is_run(folder)):
             config = make_config("sort", _find_approach(name), preset=preset)
-            return cls._of(config, task="", preset=preset, approach_name=name)
-        config = _stored(origin, trust_code)
+            return cls._of(config, task="", **chosen)
+        from constrained_dnc.training.run import load_run  # noqa: PLC0415 - slow to import
+
+        config = load_run(origin or folder, trust_code="--trust-code" in arguments).config
+        if not origin:
+            return cls._of(config, stored_start=config.start)
         if "--approach" in arguments:
             config = replace(config, approach=_find_approach(name))
         if "--preset" in arguments:
             _, training, evaluation = get_preset(preset).parts
             config = replace(config, training=training, evaluation=evaluation)
-        return cls._of(config, seed=cls.seed, preset=preset, approach_name=name)
+        return cls._of(config, seed=cls.seed, **chosen)
 
     @classmethod
     def _of(cls, config: Config, **settings: Any) -> Train:
@@ -121,15 +122,8 @@ class Train:
             raise SettingError(f"{where}TASK is missing; see cdnc train --help")
         if self.selection and not self.start:
             raise SettingError("--selection needs --from")
-        config = Config(
-            self.task,
-            self.approach,
-            self.seed,
-            self.model,
-            self.training,
-            self.evaluation,
-            self.stored_start,
-        )
+        parts = (self.model, self.training, self.evaluation)
+        config = Config(self.task, self.approach, self.seed, *parts, self.stored_start)
         name = f"{get_task(self.task).name}-{self.approach.name}-{self.seed}"
         folder = self.run_dir or Path("runs", f"{name}-tuned" if self.start else name)
         with ProgressBar("iteration") as bar:
@@ -166,13 +160,6 @@ class Train:
             f"selected iterations: {selected}; skipped updates: {status.skipped_updates}"
         )
         return DIVERGED if status.state == "diverged" else 0
-
-
-def _stored(folder: str, trust_code: bool) -> Config:
-    """The config of the run in a folder."""
-    from constrained_dnc.training.run import load_run  # noqa: PLC0415 - slow to import
-
-    return load_run(folder, trust_code=trust_code).config
 
 
 def _find_approach(name: str) -> Approach:

@@ -34,7 +34,8 @@ class Zoo:
         memories = list(dict.fromkeys(each for model in models for each in model.memories()))
         rows = [row for model in models for row in _rows(model, rules, memories)]
         print("Maximum length: the longest input with at least 95 % right, by memory.\n")
-        print_table([*header, *map(_heading, memories)], rows, left=1 + self.all)
+        slots = [f"{memory} slots" if memory.isdecimal() else memory for memory in memories]
+        print_table([*header, *slots], rows, left=1 + self.all)
         print("\nBest of: how many trials it was chosen from, by the score at an unseen length.")
         print("States: how few values its state can be rounded to while 99 % of the score is kept.")
         if self.all:
@@ -42,34 +43,25 @@ class Zoo:
         return 0
 
 
-def _heading(memory: str) -> str:
-    return f"{memory} slots" if memory.isdecimal() else memory
-
-
 def _rows(
     model: Pretrained, rules: tuple[SelectionRule, ...], memories: list[str]
-) -> Iterator[list[str]]:
+) -> Iterator[list[object]]:
     """One row for each rule; the first names the model."""
-    facts = [str(model.metadata["trial"]), str(len(model.metadata["trials"]))]
-    facts.append(str(model.metadata["iterations"]))
+    facts = [model.metadata["trial"], len(model.metadata["trials"]), model.metadata["iterations"]]
     for rule in rules:
-        lengths = [model.max_length(memory, rule) for memory in memories]
-        cells = ["-" if length is None else str(length) for length in lengths]
-        star = " *" if (model.folder / SELECTED[rule]).exists() else ""
-        selection = [rule + star] * (len(rules) > 1)
         is_first = rule == rules[0]
+        star = " *" if (model.folder / SELECTED[rule]).exists() else ""
+        lengths = [model.max_length(memory, rule) for memory in memories]
         yield [
             model.name if is_first else "",
-            *selection,
+            *[rule + star] * (len(rules) > 1),
             *(facts if is_first else [""] * len(facts)),
             _state_count(model, rule),
-            *cells,
+            *("-" if length is None else length for length in lengths),
         ]
 
 
 def _state_count(model: Pretrained, rule: SelectionRule) -> str:
     path = model.folder / DIGITAL[rule]
-    if not path.exists():
-        return "-"
-    count = read_tensors(path)[1]["state_count"]
+    count = read_tensors(path)[1]["state_count"] if path.exists() else None
     return "-" if count is None else str(count)

@@ -157,17 +157,13 @@ def link_at(internals: Internals, step: int, sample: int = 0) -> Float[np.ndarra
     memory = _one(internals, sample).memory
     place = _index("step", step, len(memory.write_weights))
     if memory.link.shape[-1]:
-        kept: np.ndarray = memory.link[place]
-        return kept
-    link = jnp.zeros((memory.usage.shape[-1],) * 2)
+        return np.asarray(memory.link[place])
+    link, next_link = jnp.zeros((memory.usage.shape[-1],) * 2), jax.jit(link_after_write)
     before = np.zeros_like(memory.precedence[0])
     for earlier in range(place + 1):
-        link = _next_link(link, before, memory.write_weights[earlier])
+        link = next_link(link, before, memory.write_weights[earlier])
         before = memory.precedence[earlier]
     return np.asarray(link)
-
-
-_next_link = jax.jit(link_after_write)
 
 
 def states_figure(

@@ -6,16 +6,13 @@ import asyncio
 import threading
 from contextlib import suppress
 from pathlib import Path
-from urllib.parse import urlencode
 
 from constrained_dnc.choices import SelectionRule
 from constrained_dnc.config import TrainingConfig
 from constrained_dnc.errors import SettingError
-from constrained_dnc.explorer import server
-from constrained_dnc.explorer.models import Model, model_from, open_model
-from constrained_dnc.explorer.page import one_file
-from constrained_dnc.explorer.traces import read_problem, trace
-from constrained_dnc.files import write_atomically
+from constrained_dnc.explorer import page, server
+from constrained_dnc.explorer.models import model_from, open_model
+from constrained_dnc.explorer.traces import read_problem
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.tasks.task import AbstractTask
 from constrained_dnc.training.run import Run
@@ -37,17 +34,20 @@ def explore(
     page shows, or a run. The address is printed, and the page served until Ctrl-C; in a notebook
     it is served in the background until the kernel ends.
     """
-    shown = _model(model, task, training, selection)
+    if isinstance(model, DNC):
+        shown = model_from(model, task, training)
+    elif task is not None:
+        raise SettingError("a run knows its task: leave the argument out")
+    else:
+        name = str(model.folder if isinstance(model, Run) else model)
+        shown = open_model(name, selection, trust_code=isinstance(model, Run))
     if problem is not None:
         problem = shown.task.format_problem(read_problem(shown.task, problem))
     if html is not None:
-        drawn = shown.task.sample(0, 1, shown.first_length()).problems[0]
-        page = one_file([trace(shown, problem or shown.task.format_problem(drawn))])
-        write_atomically(Path(html), page.encode())
+        page.write([shown], problem, None, Path(html))
         return
     listening = server.listen(port)
-    fragment = "#" + urlencode({"model": shown.name, "problem": problem}) if problem else ""
-    address = f"http://{server.HOST}:{listening.getsockname()[1]}/{fragment}"
+    address = server.address(listening, shown.name, problem=problem)
     if isinstance(model, DNC):
         models = server.ModelCache([], opened=[shown])
     else:
@@ -62,20 +62,3 @@ def explore(
     else:
         print(address, flush=True)
         threading.Thread(target=asyncio.run, args=[serving], daemon=True).start()
-
-
-def _model(
-    model: DNC | Run | str | Path,
-    task: AbstractTask | str | None,
-    training: TrainingConfig | None,
-    selection: SelectionRule | None,
-) -> Model:
-    if isinstance(model, DNC):
-        if task is None:
-            raise SettingError("a model needs its task: explore(model, task)")
-        return model_from(model, task, training)
-    if task is not None:
-        raise SettingError("a run knows its task: leave the argument out")
-    if isinstance(model, Run):  # its code has been trusted
-        return open_model(str(model.folder), selection, trust_code=True)
-    return open_model(str(model), selection)

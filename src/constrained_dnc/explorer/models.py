@@ -20,7 +20,7 @@ from constrained_dnc.model.dnc import DNC
 from constrained_dnc.model.dnc_memory import DNCMemory
 from constrained_dnc.tasks.task import AbstractTask
 from constrained_dnc.training.disk import LOCK, STATUS
-from constrained_dnc.training.run import Status, load_run
+from constrained_dnc.training.run import load_run
 
 MAX_DRAWN_LENGTH = 250
 """The longest input whose every step is shown."""
@@ -34,16 +34,14 @@ class Model:
     task: AbstractTask
     approach: str
     training: TrainingConfig
-    rule: str  # that selected the parameters; empty for a model from Python
-    rules: Sequence[str]  # whose parameters there are
-    iteration: int  # of the parameters
-    iterations: int  # of training so far
-    state: str  # how far the run is, in words
-    is_training: bool
-    curves: tuple[Curve, ...]
-    """Stored scores, those of the parameters shown first."""
     memory_size: int  # slots of the memory in training
     load: Callable[[], Subject]
+    state: str = "no run"  # how far the run is, in words
+    is_training: bool = False
+    rule: str = ""  # that selected the parameters
+    rules: Sequence[str] = ()  # whose parameters there are
+    iteration: int = 0  # of the parameters
+    curves: tuple[Curve, ...] = ()  # stored scores, those of the parameters shown first
     inference: Inference = "network"
     inferences: Sequence[Inference] = ("network",)  # that it can be shown with
 
@@ -86,50 +84,39 @@ def open_model(
             f"{name} has a memory of another kind ({type(memory).__name__}); "
             "the explorer shows the DNC's"
         )
-    status = run.status
-    rule = run.default_rule if selection is None else selection
-    _, _, metadata = run.read_selected(rule)
-    iteration = metadata["iteration"]
+    status, rule = run.status, selection or run.default_rule
+    iteration = run.read_selected(rule)[2]["iteration"]
+    is_training, progress = status.state == "training", f"{status.iteration} of {status.iterations}"
     return Model(
         name=name,
         task=run.task,
         approach=run.config.approach.name,
         training=run.config.training,
+        memory_size=run.config.model.memory_size,
+        load=lambda: subject_of(run, selection=rule, inference=inference),
+        state=f"training, iteration {progress}"
+        if is_training
+        else f"{status.state} after {progress} iterations",
+        is_training=is_training,
         rule=rule,
         rules=run.rules,
         iteration=iteration,
-        iterations=status.iteration,
-        state=_in_words(status),
-        is_training=status.state == "training",
         curves=pretrained_curves(name, rule)
         if run.is_pretrained
         else stored_curves(run, rule, iteration),
-        memory_size=run.config.model.memory_size,
-        load=lambda: subject_of(run, selection=rule, inference=inference),
         inference=inference,
         inferences=INFERENCES,
     )
 
 
-def model_from(dnc: DNC, task: AbstractTask | str, training: TrainingConfig | None = None) -> Model:
+def model_from(
+    dnc: DNC, task: AbstractTask | str | None, training: TrainingConfig | None = None
+) -> Model:
     """A network from Python with its task; `training` has the lengths it was trained on."""
-    subject = subject_of(dnc, task)
     training = training or TrainingConfig()
-    return Model(
-        name="model",
-        task=subject.task,
-        approach="a model from Python",
-        training=training,
-        rule="",
-        rules=(),
-        iteration=0,
-        iterations=0,
-        state="no run",
-        is_training=False,
-        curves=(),
-        memory_size=subject.training_slots,
-        load=lambda: replace(subject, max_training_length=training.max_length),
-    )
+    subject = replace(subject_of(dnc, task), max_training_length=training.max_length)
+    slots = subject.training_slots
+    return Model("model", subject.task, "a model from Python", training, slots, lambda: subject)
 
 
 def cache_key(name: str) -> Any:
@@ -140,9 +127,3 @@ def cache_key(name: str) -> Any:
     files = [folder / STATUS, *folder.glob("selected*"), *folder.glob("evaluation*")]
     stamps = [(path.name, path.stat().st_mtime_ns) for path in files if path.exists()]
     return is_locked(folder / LOCK), *sorted(stamps)
-
-
-def _in_words(status: Status) -> str:
-    if status.state == "training":
-        return f"training, iteration {status.iteration} of {status.iterations}"
-    return f"{status.state} after {status.iteration} of {status.iterations} iterations"

@@ -11,6 +11,29 @@ const isMatrix = panel => panel.over_slots && !panel.over_time;
 const NOTICED = 0.1; // a weight below this is not worth a word
 const KEY_STEP = 8; // link matrices kept, one for each so many steps
 
+const PANELS = [
+  {name: "states", title: "Cell state", column: 0,
+   note: `in the plane of its first two principal components; thin: 32 random problems as long. Look whether all
+     problems share one narrow path that returns to the same places (a small machine, which can go on like that on
+     longer inputs), or whether paths spread and drift.`},
+  {name: "machine", title: "Machine", column: 1,
+   note: "the controller as a finite-state machine, extracted at its training lengths; hover an arrow for its inputs."},
+  {name: "tape", title: "Tape", over_time: true, column: 0,
+   note: "symbols in the cells, what the network sees as colours; blank: no input, or no loss"},
+  {name: "write_weights", title: "Write weights", over_time: true, over_slots: true, column: 0,
+   note: "where the write head writes; click a slot to follow it"},
+  {name: "read_weights", title: "Read weights", over_time: true, over_slots: true, column: 0, note: "where each read head reads"},
+  {name: "usage", title: "Usage", over_time: true, over_slots: true, column: 0, note: "how much of a slot is in use"},
+  {name: "gates", title: "Gates", over_time: true, column: 0, note: "write, allocation (0 = by content, 1 = new slot) and free gates"},
+  {name: "read_modes", title: "Read modes", over_time: true, column: 0, note: "backward, forward or by content"},
+  {name: "strengths", title: "Strengths", over_time: true, column: 0, note: "how sharply a head looks up by content"},
+  {name: "slot", title: "One slot", over_time: true, column: 1, note: "written, read and used through time"},
+  {name: "memory", title: "Memory", over_slots: true, column: 1, note: "the memory matrix after this step"},
+  {name: "link", title: "Link", over_slots: true, column: 1, note: "which slot was written after which"},
+  {name: "scores", title: "Score against length", column: 1,
+   note: "as stored; shaded: training lengths; dotted: 95 %, which the maximum length reaches; green: the paper's rule"},
+];
+
 const FRESH = {
   model: "", rule: "", inference: "", compare: "", compare_rule: "", compare_inference: "",
   problem: "", memory: "", step: 0, slot: 0, hidden: "",
@@ -354,7 +377,7 @@ function shareScales(answers) {
   const axes = answers.map(({figures}) => figures.strengths.layout.yaxis);
   const low = Math.min(...axes.map(({range}) => range[0])), high = Math.max(...axes.map(({range}) => range[1]));
   for (const axis of axes) axis.range = [low, high];
-  for (const {name} of content.panels.filter(panel => panel.over_slots)) {
+  for (const {name} of PANELS.filter(panel => panel.over_slots)) {
     const maps = answers.flatMap(({figures}) => figures[name].data), most = Math.max(...maps.map(({zmax}) => zmax));
     for (const map of maps) Object.assign(map, {zmin: map.zmin < 0 ? -most : 0, zmax: most});
   }
@@ -380,7 +403,7 @@ function prepare(view, place) {
   view.story = element("p", {className: view.heads > 2 ? "story long" : "story"});
   view.section = element("article", {className: "view", ariaLabel: view.model.name},
     answerCard(view), element("div", {className: "panels"}, ...view.columns));
-  view.panels = content.panels.map(panel => makePanel(view, panel));
+  view.panels = PANELS.map(panel => makePanel(view, panel));
   return view;
 }
 

@@ -5,14 +5,19 @@ from __future__ import annotations
 import base64
 from collections.abc import Sequence
 from importlib import resources
+from pathlib import Path
 from string import Template
 from typing import Any
 
 from plotly.offline import get_plotlyjs
 
+from constrained_dnc.errors import SettingError
 from constrained_dnc.explorer import style, views
 from constrained_dnc.explorer.machines import machine_view
-from constrained_dnc.explorer.traces import Trace
+from constrained_dnc.explorer.models import Model
+from constrained_dnc.explorer.traces import Trace, trace
+from constrained_dnc.files import write_atomically
+from constrained_dnc.model.config import MemorySize
 
 
 def compose(models: Sequence[dict[str, Any]]) -> str:
@@ -35,6 +40,21 @@ def one_file(traces: Sequence[Trace], *, machines: bool = False) -> str:
     return _fill({"models": [], "views": shown}, f"<script>{plotly}</script>")
 
 
+def write(
+    models: Sequence[Model], problem: str | None, memory: MemorySize | None, path: Path
+) -> None:
+    """Write the page of a problem, by default a random one, to a self-contained file."""
+    first = models[0]
+    if any(model.task.name != first.task.name for model in models):
+        names = " and ".join(model.name for model in models)
+        raise SettingError(f"{names} are models of different tasks")
+    if problem is None:
+        length = first.first_length(is_compared=len(models) > 1)
+        problem = first.task.format_problem(first.task.sample(0, 1, length).problems[0])
+    page = one_file([trace(model, problem, memory) for model in models])
+    write_atomically(path, page.encode())
+
+
 def _fill(content: dict[str, Any], plotly: str) -> str:
     folder = resources.files(__package__)
     page, css, *scripts = (
@@ -42,7 +62,7 @@ def _fill(content: dict[str, Any], plotly: str) -> str:
         for kind in ("html", "css", "js", "machine.js", "controls.js")
     )
     templates = {"light": style.LIGHT.to_plotly_json(), "dark": style.DARK.to_plotly_json()}
-    content |= {"templates": templates, "panels": views.describe_panels()}
+    content["templates"] = templates
     return Template(page).substitute(
         style=css, plotly=plotly, content=views.dumps(content), script="\n".join(scripts)
     )

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from typing import Any
+from urllib.parse import urlencode
 
 import tornado.httpserver
 import tornado.web
@@ -24,9 +25,6 @@ from constrained_dnc.model.config import read_memory_size
 
 HOST = "127.0.0.1"
 PORT = 8050
-MAX_HEADER_BYTES = 1 << 20
-REQUEST_SECONDS = 60
-"""After which a connection without a complete request is closed."""
 MODELS_KEPT = 100
 TRACES_KEPT = 4
 """A trace may take 100 MB; figures, states and numbers of one trace are three requests."""
@@ -93,15 +91,15 @@ class ModelCache:
         return {"problem": task.format_problem(problem)}
 
 
-JSON = "application/json"
-ROUTES: dict[str, tuple[str, Callable[[ModelCache, Query], str | bytes]]] = {
-    "/": ("text/html", lambda models, query: compose(models.describe())),
-    "/plotly.js": ("text/javascript", lambda models, query: get_plotlyjs()),
-    "/models": (JSON, lambda models, query: views.dumps(models.describe())),
-    "/draw": (JSON, lambda models, query: views.dumps(models.draw(query))),
-    "/trace": (JSON, lambda models, query: views.dumps(views.view(models.trace(query)))),
-    "/states": (JSON, lambda models, query: views.dumps(views.states(models.trace(query)))),
-    "/machine": (JSON, lambda models, query: views.dumps(machine_view(models.trace(query)))),
+JSON, HTML, SCRIPT = "application/json", "text/html", "text/javascript"
+ROUTES: dict[str, tuple[str, Callable[[ModelCache, Query], Any]]] = {
+    "/": (HTML, lambda models, query: compose(models.describe())),
+    "/plotly.js": (SCRIPT, lambda models, query: get_plotlyjs()),
+    "/models": (JSON, lambda models, query: models.describe()),
+    "/draw": (JSON, ModelCache.draw),
+    "/trace": (JSON, lambda models, query: views.view(models.trace(query))),
+    "/states": (JSON, lambda models, query: views.states(models.trace(query))),
+    "/machine": (JSON, lambda models, query: machine_view(models.trace(query))),
     "/data": (
         "application/octet-stream",
         lambda models, query: views.data_file(models.trace(query), int(query["step"])),
@@ -109,24 +107,29 @@ ROUTES: dict[str, tuple[str, Callable[[ModelCache, Query], str | bytes]]] = {
 }
 
 
+def respond(models: ModelCache, path: str, query: Query) -> tuple[int, str, str | bytes]:
+    """Status, type and content; what is refused is one sentence that the page shows."""
+    status, (kind, work) = 200, ROUTES[path]
+    try:
+        answer = work(models, query)
+    except (SettingError, RunError) as error:
+        status, kind, answer = 400, JSON, {"error": str(error)}
+    return status, kind, views.dumps(answer) if kind == JSON else answer
+
+
 class Handler(tornado.web.RequestHandler):
-    """Answers in a thread; what is refused is one sentence that the page shows."""
+    """Responds in a thread."""
 
     def initialize(self, models: ModelCache, threads: ThreadPoolExecutor) -> None:
         self.models, self.threads = models, threads
 
     async def get(self) -> None:
-        kind, work = ROUTES[self.request.path]
         query = {name: self.get_query_argument(name) for name in self.request.query_arguments}
-        loop = asyncio.get_running_loop()
-        try:
-            answer = await loop.run_in_executor(self.threads, work, self.models, query)
-        except (SettingError, RunError) as error:
-            self.set_status(400)
-            kind, answer = JSON, views.dumps({"error": str(error)})
+        work = self.threads.submit(respond, self.models, self.request.path, query)
+        status, kind, answer = await asyncio.wrap_future(work)
+        self.set_status(status)
         self.set_header("Content-Type", f"{kind}; charset=utf-8")
-        is_script = kind == "text/javascript"
-        self.set_header("Cache-Control", "max-age=3600" if is_script else "no-store")
+        self.set_header("Cache-Control", "max-age=3600" if kind == SCRIPT else "no-store")
         self.finish(answer)
 
 
@@ -142,27 +145,26 @@ def listen(port: int | None) -> socket.socket:
     """Listen on a port of this machine, by default 8050 or any free one."""
     if port is not None and not 0 <= port <= 65535:
         raise SettingError("port", port, "an integer from 0 (any) to 65535")
-    for candidate in (PORT, 0) if port is None else (port,):
-        try:
-            listening = socket.create_server((HOST, candidate))
-        except OSError as error:
-            refusal = error
-        else:
-            listening.setblocking(False)
-            return listening
-    raise SettingError(f"port {port} cannot be used: {refusal}")
+    try:
+        listening = socket.create_server((HOST, PORT if port is None else port))
+    except OSError as error:
+        if port is None:
+            return listen(0)
+        raise SettingError(f"port {port} cannot be used: {error}") from error
+    listening.setblocking(False)
+    return listening
+
+
+def address(listening: socket.socket, model: str, **shown: object) -> str:
+    """The address of the page; it opens with what is shown, if that is more than the model."""
+    known = {name: value for name, value in shown.items() if value}
+    fragment = "#" + urlencode({"model": model, **known}) if known else ""
+    return f"http://{HOST}:{listening.getsockname()[1]}/{fragment}"
 
 
 async def serve(models: ModelCache, listening: socket.socket) -> None:
     """Serve the page until the task is cancelled."""
-    server = tornado.httpserver.HTTPServer(
-        application(models),
-        max_header_size=MAX_HEADER_BYTES,
-        max_buffer_size=2 * MAX_HEADER_BYTES,
-        max_body_size=0,  # the page sends no bodies
-        idle_connection_timeout=REQUEST_SECONDS,
-        body_timeout=REQUEST_SECONDS,
-    )
+    server = tornado.httpserver.HTTPServer(application(models))
     server.add_sockets([listening])
     try:
         await asyncio.Event().wait()

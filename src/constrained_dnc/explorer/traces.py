@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -29,8 +29,7 @@ COMPANIONS = 32
 MISSING = object()
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """One entry of the right answer and of the model's; a dash stands for a missing one."""
 
     right: str
@@ -166,16 +165,11 @@ def arrays(trace: Trace) -> dict[str, Any]:
         "targets": trace.batch.targets,
         "cell_state": inside.cell_state,
         "hidden": inside.hidden,
-        "reads": _by_head(inside),
+        "reads": inside.reads.reshape(*inside.interface.free_gates.shape, -1),
     }
     parts |= {name: getattr(inside.interface, name) for name in vars(inside.interface)}
     parts |= {name: getattr(inside.memory, name) for name in vars(inside.memory) if name != "link"}
     return {name: np.asarray(array)[:, 0] for name, array in parts.items() if array is not None}
-
-
-def _by_head(inside: Internals) -> Any:
-    heads = inside.interface.free_gates.shape[-1]
-    return np.reshape(inside.reads, (*inside.reads.shape[:2], heads, -1))
 
 
 def _unroll(model: DNC, inputs: Any) -> tuple[Any, Internals]:

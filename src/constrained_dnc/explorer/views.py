@@ -5,8 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,103 +14,36 @@ import plotly.graph_objects as go
 from constrained_dnc import published
 from constrained_dnc.explorer import figures
 from constrained_dnc.explorer.models import MAX_DRAWN_LENGTH, Model
-from constrained_dnc.explorer.traces import (
-    COMPANIONS,
-    MAX_DRAWN_SLOTS,
-    PER_SLOT,
-    Trace,
-    arrays,
-    state_paths,
+from constrained_dnc.explorer.traces import MAX_DRAWN_SLOTS, PER_SLOT, Trace, arrays, state_paths
+
+SHOWN = (
+    *("name", "approach", "iteration", "rule", "rules", "inference", "inferences"),
+    *("state", "is_training", "memory_size", "training_lengths"),
 )
+"""Fields of a model that the page shows as they are."""
 
 
-@dataclass(frozen=True)
-class Panel:
-    """A panel of the page; its figure is one of `DRAWN`."""
-
-    name: str
-    title: str
-    note: str
-    over_time: bool = False
-    over_slots: bool = False
-    column: int = 0
-
-
-PANELS = (
-    Panel(
-        "states", "Cell state",
-        "in the plane of its first two principal components; thin: "
-        f"{COMPANIONS} random problems as long. Look whether all problems share one narrow path "
-        "that returns to the same places (a small machine, which can go on like that on longer "
-        "inputs), or whether paths spread and drift.",
-    ),
-    Panel(
-        "machine", "Machine",
-        "the controller as a finite-state machine, extracted at its training lengths; hover an "
-        "arrow for its inputs.",
-        column=1,
-    ),
-    Panel(
-        "tape", "Tape",
-        "symbols in the cells, what the network sees as colours; blank: no input, or no loss",
-        over_time=True,
-    ),
-    Panel(
-        "write_weights", "Write weights",
-        "where the write head writes; click a slot to follow it",
-        over_time=True, over_slots=True,
-    ),
-    Panel(
-        "read_weights", "Read weights", "where each read head reads",
-        over_time=True, over_slots=True,
-    ),
-    Panel("usage", "Usage", "how much of a slot is in use", over_time=True, over_slots=True),
-    Panel(
-        "gates", "Gates", "write, allocation (0 = by content, 1 = new slot) and free gates",
-        over_time=True,
-    ),
-    Panel("read_modes", "Read modes", "backward, forward or by content", over_time=True),
-    Panel("strengths", "Strengths", "how sharply a head looks up by content", over_time=True),
-    Panel("slot", "One slot", "written, read and used through time", over_time=True, column=1),
-    Panel("memory", "Memory", "the memory matrix after this step", over_slots=True, column=1),
-    Panel("link", "Link", "which slot was written after which", over_slots=True, column=1),
-    Panel(
-        "scores", "Score against length",
-        "as stored; shaded: training lengths; dotted: 95 %, which the maximum length reaches; "
-        "green: the paper's rule",
-        column=1,
-    ),
-)  # fmt: skip
-
-
-def score_figure(trace: Trace) -> go.Figure | None:
-    """Stored scores of the model; None where there are none."""
-    model = trace.model
-    paper = published.max_lengths(False).get((model.task.name, model.approach))
-    lengths = model.training_lengths
-    curves = model.curves
-    return figures.score_figure(curves, trace.batch.length, lengths, paper) if curves else None
-
-
-DRAWN: dict[str, Callable[[Trace], go.Figure | None]] = {
-    "tape": lambda trace: figures.tape_figure(trace.model.task, trace.batch, trace.outputs),
-    "write_weights": lambda trace: figures.write_weights_figure(trace.internals),
-    "read_weights": lambda trace: figures.read_weights_figure(trace.internals),
-    "usage": lambda trace: figures.usage_figure(trace.internals),
-    "gates": lambda trace: figures.gates_figure(trace.internals),
-    "read_modes": lambda trace: figures.read_modes_figure(trace.internals),
-    "strengths": lambda trace: figures.strengths_figure(trace.internals),
-    "slot": lambda trace: figures.slot_figure(trace.internals, 1),
-    "memory": lambda trace: figures.memory_figure(trace.internals, 1),
-    "link": lambda trace: figures.link_figure(trace.internals, 1),
-    "scores": score_figure,
-}
-"""All but the cell states, which need other problems and come later."""
-
-
-def describe_panels() -> list[dict[str, Any]]:
-    """The panels in JSON, for the page."""
-    return [asdict(panel) for panel in PANELS]
+def draw(trace: Trace) -> dict[str, go.Figure]:
+    """The figures by panel: all but the cell states, which need other problems and come later."""
+    model, inside = trace.model, trace.internals
+    drawn = {
+        "tape": figures.tape_figure(model.task, trace.batch, trace.outputs),
+        "write_weights": figures.write_weights_figure(inside),
+        "read_weights": figures.read_weights_figure(inside),
+        "usage": figures.usage_figure(inside),
+        "gates": figures.gates_figure(inside),
+        "read_modes": figures.read_modes_figure(inside),
+        "strengths": figures.strengths_figure(inside),
+        "slot": figures.slot_figure(inside, 1),
+        "memory": figures.memory_figure(inside, 1),
+        "link": figures.link_figure(inside, 1),
+    }
+    if model.curves:
+        paper = published.max_lengths(False).get((model.task.name, model.approach))
+        drawn["scores"] = figures.score_figure(
+            model.curves, trace.batch.length, model.training_lengths, paper
+        )
+    return drawn
 
 
 def describe(model: Model) -> dict[str, Any]:
@@ -119,21 +51,11 @@ def describe(model: Model) -> dict[str, Any]:
     training = model.training
     lengths = (4, training.max_length, training.unseen_length, 2 * training.unseen_length)
     return {
-        "name": model.name,
+        **{name: getattr(model, name) for name in SHOWN},
         "task": model.task.name,
         "summary": model.task.summary,
-        "approach": model.approach,
-        "iteration": model.iteration,
-        "rule": model.rule,
-        "rules": list(model.rules),
-        "inference": model.inference,
-        "inferences": list(model.inferences),
-        "state": model.state,
-        "is_training": model.is_training,
-        "memory_size": model.memory_size,
         "max_slots": MAX_DRAWN_SLOTS,
         "max_length": MAX_DRAWN_LENGTH,
-        "training_lengths": model.training_lengths,
         "first_length": model.first_length(),
         "first_compared_length": model.first_length(is_compared=True),
         "examples": sorted({min(length, MAX_DRAWN_LENGTH) for length in lengths}),
@@ -163,11 +85,9 @@ def view(trace: Trace) -> dict[str, Any]:
         "score": trace.score,
         "score_kind": trace.model.task.score_kind,
         "answer_note": trace.model.task.answer_note,
-        "entries": [[entry.right, entry.answer, entry.is_right] for entry in trace.entries],
+        "entries": trace.entries,
         "arrays": {name: packed(array) for name, array in needed.items()},
-        "figures": {
-            name: as_json(figure) for name, draw in DRAWN.items() if (figure := draw(trace))
-        },
+        "figures": {name: as_json(figure) for name, figure in draw(trace).items()},
     }
 
 

@@ -102,6 +102,8 @@ class AbstractNumeralTask(AbstractSequenceTask):
         return [tuple(map(integer_or_none, row)) for row in symbols[:, :, 0].tolist()]
 
     def parse(self, text: str) -> tuple[int, ...]:
+        if self.num_numerals <= 10 and text.isascii() and text.isdigit():
+            text = " ".join(text)  # digits need no spaces between them
         return parse_numerals("problem", text, self.num_numerals)
 
     def format_problem(self, problem: Sequence[int]) -> str:
