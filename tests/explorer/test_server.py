@@ -1,10 +1,13 @@
 """What the server answers, and to whom."""
 
+import contextlib
 import json
 import shutil
 import socket
+import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from dataclasses import replace
 from urllib.parse import urlencode
 
@@ -14,6 +17,7 @@ from constrained_dnc import SettingError
 from constrained_dnc.explorer import open_model, server, traces, views
 from constrained_dnc.files import locked, read_json, write_json
 from constrained_dnc.training.disk import LOCK, STATUS
+from explored_page import served
 
 
 def ask(
@@ -92,6 +96,53 @@ def test_a_trace_is_computed_once(address, runs, monkeypatch):
         )
         assert status == 200
     assert len(computed) == 1
+
+
+@pytest.fixture(scope="module")
+def impatient_port(runs) -> Iterator[int]:
+    """A server that waits a second for a request."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(server, "REQUEST_SECONDS", 1)
+        with served(server.ModelCache([runs["compr+reg"]])) as port:
+            yield port
+
+
+def received(connection: socket.socket) -> bytes:
+    """All that the server sends until it closes the connection."""
+    connection.settimeout(60)
+    answer = b""
+    with contextlib.suppress(ConnectionResetError):
+        while part := connection.recv(1 << 16):
+            answer += part
+    return answer
+
+
+def test_bodies_are_refused_before_they_are_read(impatient_port):
+    start = f"POST /models HTTP/1.1\r\nHost: 127.0.0.1:{impatient_port}\r\n".encode()
+    for header, body in (
+        (b"Content-Length: 100000000\r\n\r\n", b""),  # nothing of it is waited for
+        (b"Transfer-Encoding: chunked\r\n\r\n", b"10000\r\n" + bytes(1 << 16)),
+    ):
+        with socket.create_connection((server.HOST, impatient_port)) as connection:
+            connection.sendall(start + header + body)
+            answer = received(connection)
+        assert answer == b"" or answer.startswith(b"HTTP/1.1 400 ")
+
+
+def test_a_request_that_is_never_completed_ends(impatient_port):
+    before = time.monotonic()
+    with socket.create_connection((server.HOST, impatient_port)) as connection:
+        connection.sendall(b"GET /models HT")
+        assert received(connection) == b""
+    assert 0.5 < time.monotonic() - before < 50
+
+
+def test_a_drawn_problem_is_one_of_the_task(address, runs):
+    first, second = (
+        ask(address, "draw", model=runs["compr+reg"], length=7, seed=seed)[1] for seed in (1, 2)
+    )
+    assert len(json.loads(first)["problem"].split()) == 7
+    assert first != second
 
 
 def test_a_run_that_cannot_be_read_is_said_so(runs, tmp_path):

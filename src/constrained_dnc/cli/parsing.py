@@ -30,6 +30,11 @@ REWORDED = {  # what the parser says, and what a person would
     r"Missing from .*?: (\S+) .*": r"\1 is missing",
     r"Missing value for argument '(\S+)'.*": r"\1 needs a value",
     r"Unrecognized options: (.*)": r"unrecognized arguments: \1",
+    r"(\S+:) invalid literal for int\(\) with base 10: (.*)": r"\1 must be an integer, not \2",
+    r"(\S+:) could not convert string to float: (.*)": r"\1 must be a number, not \2",
+    r"invalid choice (.*) for argument '(\S+)'. Expected one of \((.*?)(?:, 'None')?\).": (
+        r"\2 must be one of \3, not \1"
+    ),
 }
 
 
@@ -132,6 +137,20 @@ def sentence_in(box: str) -> str:
         text = re.sub(f"^{said}", reworded, text)
     similar = re.search(r"Perhaps you meant: (--[\w.-]+)", " ".join(parts))
     return text + (f" (did you mean {similar[1]}?)" if similar else "")
+
+
+@RULES.primitive_rule
+def _number_or_none(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[float | None] | None:
+    """How a number is read that None disables."""
+    if info.type != float | None:
+        return None
+    return PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="FLOAT",
+        instance_from_str=lambda texts: None if texts == ["None"] else float(texts[0]),
+        is_instance=lambda value: value is None or isinstance(value, float | int),
+        str_from_instance=lambda value: [str(value)],
+    )
 
 
 @RULES.primitive_rule

@@ -25,6 +25,8 @@ from constrained_dnc.model.config import read_memory_size
 
 HOST = "127.0.0.1"
 PORT = 8050
+REQUEST_SECONDS = 60
+"""After which a connection without a complete request is closed."""
 MODELS_KEPT = 100
 TRACES_KEPT = 4
 """A trace may take 100 MB; figures, states and numbers of one trace are three requests."""
@@ -164,7 +166,12 @@ def address(listening: socket.socket, model: str, **shown: object) -> str:
 
 async def serve(models: ModelCache, listening: socket.socket) -> None:
     """Serve the page until the task is cancelled."""
-    server = tornado.httpserver.HTTPServer(application(models))
+    server = tornado.httpserver.HTTPServer(
+        application(models),
+        max_body_size=0,  # the page sends no bodies
+        idle_connection_timeout=REQUEST_SECONDS,
+        body_timeout=REQUEST_SECONDS,
+    )
     server.add_sockets([listening])
     try:
         await asyncio.Event().wait()
