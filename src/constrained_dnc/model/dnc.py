@@ -105,7 +105,7 @@ class DNC(eqx.Module):
     @property
     def uses_key(self) -> bool:
         """Whether a constraint may be random in training."""
-        return any(constraint.uses_key for constraint in self.constraints)
+        return any(each.changes_state and each.is_random for each in self.constraints)
 
     def with_memory_size(self, size: int | Growing) -> DNC:
         """This model with another number of memory slots, or with a memory that grows."""
