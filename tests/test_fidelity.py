@@ -103,12 +103,6 @@ def test_the_contradictions_are_in_the_papers_numbers() -> None:
         assert f"{100 * longer:.0f} %" in text
 
 
-def test_a_third_of_the_queries_of_five_numerals_are_absent() -> None:
-    problems = get_task("search").sample(0, 4000, 5).problems
-    absent = np.mean([problem.query not in problem.data for problem in problems])
-    assert absent == pytest.approx((4 / 5) ** 5, abs=0.03)  # 0.33
-
-
 def test_symbols_of_the_equations_have_rows() -> None:
     symbols = rows("equations.md")
     assert {"i, f, o", "c", "h", "c~", "u'", "total loss", "K", "L_state"} <= symbols.keys()

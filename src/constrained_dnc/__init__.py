@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from constrained_dnc.model.dnc_memory import DNCMemory
     from constrained_dnc.model.growing import Growing
     from constrained_dnc.model.losses import total_loss
-    from constrained_dnc.model.memory import AbstractMemory
-    from constrained_dnc.model.no_memory import NoMemory
+    from constrained_dnc.model.memory import AbstractMemory, NoMemory
     from constrained_dnc.model.ntm_memory import NTMMemory
     from constrained_dnc.tasks.contract import check_task
     from constrained_dnc.tasks.numeral import AbstractNumeralTask
@@ -122,8 +121,7 @@ HOMES = {
     "model.growing": "Growing",
     "model.losses": "total_loss",
     "model.dnc_memory": "DNCMemory",
-    "model.memory": "AbstractMemory",
-    "model.no_memory": "NoMemory",
+    "model.memory": "AbstractMemory NoMemory",
     "model.ntm_memory": "NTMMemory",
     "tasks.contract": "check_task",
     "tasks.numeral": "AbstractNumeralTask",

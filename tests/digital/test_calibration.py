@@ -17,6 +17,7 @@ from constrained_dnc.digital.states import SCORE_BATCHES, calibration_batches
 from constrained_dnc.model.build import build_dnc
 from constrained_dnc.model.controllers import AbstractController, ControllerStep
 from constrained_dnc.model.dnc_memory import WRITES
+from constrained_dnc.model.leaves import with_fields
 from constrained_dnc.tasks.registry import get_task
 from constrained_dnc.training.run import load_pretrained
 from tiny_runs import TINY_MODEL
@@ -193,12 +194,7 @@ def test_a_user_defined_controller_can_be_digitised(kind):
     model = tiny("stateful-baseline")
     hidden, chi = TINY_MODEL.hidden_size, COPY.input_size + model.memory.read_size
     weight = jax.random.normal(jax.random.key(0), (hidden, chi + 2))
-    model = eqx.tree_at(
-        lambda dnc: dnc.controller,
-        model,
-        kind(weight=weight, hidden_size=hidden),
-        is_leaf=lambda node: isinstance(node, AbstractController),
-    )
+    model = with_fields(model, controller=kind(weight=weight, hidden_size=hidden))
     candidates = Candidates(model, COPY, (2,))
     assert candidates.can_snap() == (kind is Counter)
     digital = digitise(model, "copy", lengths=(2,))

@@ -46,6 +46,19 @@ def random_inputs(time: int, batch: int, seed: int = 0, scale: float = 1.0) -> A
     )
 
 
+def assert_slopes_agree(loss, point, gradient, rng) -> None:
+    """The gradient at a point against finite differences of the loss, in random directions."""
+    for _ in range(4):
+        direction = jax.tree.map(lambda a: jnp.asarray(rng.normal(size=a.shape)), gradient)
+        ahead, behind = (
+            loss(jax.tree.map(lambda a, d, s=s: a + s * 1e-5 * d, point, direction))
+            for s in (1, -1)
+        )
+        pairs = zip(jax.tree.leaves(gradient), jax.tree.leaves(direction), strict=True)
+        slope = sum(jnp.vdot(g, d) for g, d in pairs)
+        np.testing.assert_allclose((ahead - behind) / 2e-5, slope, rtol=1e-6)
+
+
 def named_parameters(model: DNC) -> dict[str, np.ndarray]:
     """Every array of the model under its field's name."""
     leaves = jax.tree_util.tree_leaves_with_path(eqx.filter(model, eqx.is_array))

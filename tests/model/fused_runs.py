@@ -15,6 +15,7 @@ from constrained_dnc.model.config import ModelConfig
 from constrained_dnc.model.constraints import Rounding
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.model.dnc_memory import interface_parts
+from constrained_dnc.model.leaves import with_fields
 
 ODD = ModelConfig(memory_size=13, word_size=5, num_reads=3, hidden_size=9)
 
@@ -28,9 +29,7 @@ KEY = jax.random.key(3)
 
 
 def with_constraints(dnc: DNC, *constraints) -> DNC:
-    return eqx.tree_at(
-        lambda dnc: dnc.constraints, dnc, constraints, is_leaf=lambda node: isinstance(node, tuple)
-    )
+    return with_fields(dnc, constraints=constraints)
 
 
 def rounding_margin(dnc: DNC, inputs) -> float:

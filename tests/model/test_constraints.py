@@ -90,7 +90,7 @@ def test_every_built_in_kind_has_a_class_with_its_settings():
             Part(kind).settings
         )
         assert constraint.changes_state != constraint.has_loss
-        assert constraint.uses_key == (kind == "noise")
+        assert model_of(kind).uses_key == (kind == "noise")
 
 
 def test_rounding_has_levels_and_lets_the_gradient_through():

@@ -13,6 +13,7 @@ from builders import (
     NETWORKS,
     SIZES,
     SMALL,
+    assert_slopes_agree,
     named_parameters,
     random_inputs,
     small_dnc,
@@ -102,20 +103,7 @@ def test_gradients_agree_with_finite_differences(approach):
 
         gradient = eqx.filter_jit(eqx.filter_grad(loss))((model, inputs), None)
         compiled = eqx.filter_jit(loss)
-        for _ in range(4):
-            direction = jax.tree.map(lambda a: jnp.asarray(rng.normal(size=a.shape)), gradient)
-            ahead, behind = (
-                compiled(
-                    jax.tree.map(lambda a, d, s=s: a + s * 1e-5 * d, (model, inputs), direction),
-                    frozen,
-                )
-                for s in (1, -1)
-            )
-            slope = sum(
-                jnp.vdot(g, d)
-                for g, d in zip(jax.tree.leaves(gradient), jax.tree.leaves(direction), strict=True)
-            )
-            np.testing.assert_allclose((ahead - behind) / 2e-5, slope, rtol=1e-6)
+        assert_slopes_agree(lambda both: compiled(both, frozen), (model, inputs), gradient, rng)
 
 
 @st.composite
@@ -270,18 +258,6 @@ def test_internals_have_time_and_batch_first():
     )
 
 
-@pytest.mark.parametrize("approach", ["stateful-baseline", "compr"])
-def test_two_halves_of_a_run_are_the_run(approach):
-    model, inputs = small_dnc(approach), random_inputs(6, 2)
-    run = model.unroll(inputs, internals=True)
-    first = model.unroll(inputs[:4])
-    second = model.unroll(inputs[4:], state=first.state)
-    outputs = np.concatenate([first.outputs, second.outputs])
-    np.testing.assert_allclose(outputs, run.outputs, atol=1e-5)
-    link = run.internals.memory.link[-1]
-    np.testing.assert_allclose(second.state.memory.link, link, atol=1e-5)
-
-
 def test_a_state_of_another_kind_is_refused():
     model, inputs = small_dnc("compr"), random_inputs(3, 2)
     state = model.unroll(inputs).state
@@ -304,8 +280,3 @@ def test_a_state_of_another_kind_is_refused():
 def test_bad_inputs_are_refused_in_one_sentence(inputs, sentence):
     with pytest.raises(SettingError, match=sentence):
         small_dnc("compr").check_inputs(inputs)
-
-
-def test_a_memory_has_at_least_one_slot():
-    with pytest.raises(SettingError, match="memory_size must be an integer of at least 1, not 0"):
-        small_dnc("compr").with_memory_size(0)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from builders import random_inputs, small_dnc
 from fused_runs import ODD, compiled, with_constraints
 
+from constrained_dnc.digital.parts import with_writes
 from constrained_dnc.errors import SettingError
 from constrained_dnc.model import fused
 from constrained_dnc.model.backend import FusedBackend, PureBackend, choose_backend
@@ -18,11 +18,6 @@ from constrained_dnc.model.constraints import Compression, Noise, Rounding, Snap
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.model.growing import Growing
 from constrained_dnc.tasks.registry import get_task
-
-
-def with_writes(dnc: DNC, writes: str) -> DNC:
-    memory = dataclasses.replace(dnc.memory, writes=writes)
-    return eqx.tree_at(lambda dnc: dnc.memory, dnc, memory, is_leaf=lambda node: node is dnc.memory)
 
 
 def states(count: int, width: int = ODD.hidden_size, seed: int = 0):

@@ -11,20 +11,6 @@ from constrained_dnc.tasks.add import Add
 PAPER = ((0, 1), (0, 0), (1, 1), (1, 0), (1, 0))
 
 
-def test_example_of_the_paper() -> None:
-    assert Add().solve(PAPER) == (1, 0, 2, 1, 1)
-
-
-def test_batch_written_out() -> None:
-    batch = Add().batch_of([PAPER[:3]])
-    np.testing.assert_array_equal(
-        batch.inputs[:5, 0], [[-1, 1, 0], [-1, -1, 0], [1, 1, 0], [0, 0, 1], [0, 0, 0]]
-    )
-    np.testing.assert_array_equal(
-        batch.targets[3:, 0], [[0, 0, 0], [-1, 1, 0], [-1, -1, 0], [1, -1, 0], [0, 0, 1]]
-    )
-
-
 @pytest.mark.parametrize("length", [1, 2, 9])
 def test_results_by_brute_force(length: int) -> None:
     batch = Add().sample(0, 25, length)

@@ -41,17 +41,6 @@ def test_example_of_the_paper(name: str, result: tuple[int, ...]) -> None:
     assert get_task(name).solve((2, 5, 2, 1, 3)) == result
 
 
-def test_batch_written_out() -> None:
-    batch = get_task("sort").batch_of([(4, 0, 1)])
-    np.testing.assert_array_equal(
-        batch.inputs[:, 0], [[1, 0], [-1, 0], [-0.5, 0], [0, 1], [0, 0], [0, 0], [0, 0], [0, 0]]
-    )
-    np.testing.assert_array_equal(
-        batch.targets[:, 0], [[0, 0], [0, 0], [0, 0], [0, 0], [-1, 0], [-0.5, 0], [1, 0], [0, 1]]
-    )
-    np.testing.assert_array_equal(batch.mask[:, 0], [0, 0, 0, 0, 1, 1, 1, 1])
-
-
 @EVERY_TASK
 @pytest.mark.parametrize("length", [1, 2, 3, 8, 15])
 def test_results_by_brute_force(name: str, length: int) -> None:

@@ -104,12 +104,13 @@ def test_text_that_names_no_sample(text):
 RESULTS = {
     "must return inputs, targets, mask, not a tuple of 2": lambda x, m: (x, x),
     "must return inputs, targets, mask, not ndarray": lambda x, m: x,
-    r"returned inputs of shape (4, 3), not (time, 2, channels)": lambda x, m: (x[:, 0], x, m),
-    r"returned targets of shape (4, 1, 3), not (time, 2,": lambda x, m: (x, x[:, 1:], m),
-    "returned inputs of 4 steps and targets of 3": lambda x, m: (x, x[1:], m),
-    r"returned mask of shape (4,), not (time, 2)": lambda x, m: (x, x, m[:, 0]),
+    "returned float64 of shape (4, 3) as inputs, not numbers of shape (4, 2, channels)": (
+        lambda x, m: (x[:, 0], x, m)
+    ),
+    "returned float64 of shape (3, 2, 3) as targets": lambda x, m: (x, x[1:], m),
+    "returned float64 of shape (4,) as mask": lambda x, m: (x, x, m[:, 0]),
     "returned a mask without any step for sample 2": lambda x, m: (x, x, m * [1, 0]),
-    "returned targets of type <U32, not numbers": lambda x, m: (x, x.astype(str), m),
+    "returned <U32 of shape (4, 2, 3) as targets": lambda x, m: (x, x.astype(str), m),
     "failed (": lambda x, m: x[99],
 }
 

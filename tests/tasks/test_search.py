@@ -23,26 +23,6 @@ def answer_outputs(length: int, entries: list[float], signal: float = 1.0) -> np
     return outputs
 
 
-def test_example_of_the_paper() -> None:
-    assert Search().solve(SearchProblem((2, 5, 2, 1, 2), 2)) == (0, 2, 4)
-    batch = Search().batch_of([SearchProblem((2, 3, 2, 1, 2), 2)])
-    assert batch.targets[8:11, 0, 0].tolist() == [0, 0.5, 1]
-
-
-def test_batch_written_out() -> None:
-    batch = Search().batch_of([SearchProblem((1, 4, 1), 1), SearchProblem((1, 4, 1), 3)])
-    inputs = [[0.25, 0], [1, 0], [0.25, 0], [0, 1], [0.25, 0], [0, 1]]
-    np.testing.assert_array_equal(batch.inputs[:6, 0], inputs)
-    assert batch.inputs[4, 1].tolist() == [0.75, 0]
-    assert not batch.inputs[6:].any()
-    assert not batch.targets[:6].any()
-    np.testing.assert_array_equal(batch.targets[6:, 0], [[0, 0], [1, 0], [0, 1], [0, 0]])
-    np.testing.assert_array_equal(batch.targets[6:, 1], [[0, 1], [0, 0], [0, 0], [0, 0]])
-    np.testing.assert_array_equal(batch.mask[:, 0], [0, 0, 0, 0, 0, 0, 1, 1, 1, 0])
-    np.testing.assert_array_equal(batch.mask[:, 1], [0, 0, 0, 0, 0, 0, 1, 0, 0, 0])
-    assert batch.num_steps.tolist() == [9, 7]
-
-
 @pytest.mark.parametrize("length", [1, 2, 5, 16])
 def test_results_by_brute_force(length: int) -> None:
     batch = Search().sample(1, 60, length)

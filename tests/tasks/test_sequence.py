@@ -50,13 +50,3 @@ def test_score_against_loops(task: AbstractTask, length: int) -> None:
         assert scores.score[sample] == pytest.approx(sum(correct) / len(correct), abs=1e-12)
         assert scores.sequence_accuracy[sample] == all(correct)
     assert 0.1 < scores.score.mean() < 0.95  # the comparison saw right and wrong entries
-
-
-@EVERY_TASK
-def test_signal_and_end_step_do_not_count(task: AbstractTask) -> None:
-    batch = task.sample(4, 3, 5)
-    outputs = batch.targets.copy()
-    outputs[:, :, -1] = 9.0
-    outputs[-1] = 9.0
-    outputs[:6] = 9.0
-    assert np.all(task.score(batch, outputs).score == 1)

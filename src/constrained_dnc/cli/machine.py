@@ -91,7 +91,7 @@ def _print_checks(model: DNC, extraction: Extraction, task: AbstractTask) -> Non
     tried = 0
     print()
     for length in dict.fromkeys((*range(1, shortest + 1), longest)):
-        (check,) = fidelity.check_inputs(model, machine, task, [length])
+        check = fidelity.check_inputs(model, machine, task, length)
         tried += check.inputs
         if check.different:
             text = task.format_problem(check.counterexample)

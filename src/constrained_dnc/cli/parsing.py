@@ -32,7 +32,7 @@ REWORDED = {  # what the parser says, and what a person would
     r"Unrecognized options: (.*)": r"unrecognized arguments: \1",
     r"(\S+:) invalid literal for int\(\) with base 10: (.*)": r"\1 must be an integer, not \2",
     r"(\S+:) could not convert string to float: (.*)": r"\1 must be a number, not \2",
-    r"invalid choice (.*) for argument '(\S+)'. Expected one of \((.*?)(?:, 'None')?\).": (
+    r"invalid choice (.*) for argument '(\S+)'. Expected one of \((.*)\).": (
         r"\2 must be one of \3, not \1"
     ),
 }
@@ -136,6 +136,7 @@ def sentence_in(box: str) -> str:
     for said, reworded in REWORDED.items():
         text = re.sub(f"^{said}", reworded, text)
     similar = re.search(r"Perhaps you meant: (--[\w.-]+)", " ".join(parts))
+    text = text.replace("'None', ", "").replace(", 'None'", "")
     return text + (f" (did you mean {similar[1]}?)" if similar else "")
 
 

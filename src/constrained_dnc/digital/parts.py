@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
@@ -12,7 +11,7 @@ from jaxtyping import Float
 from constrained_dnc.model.constraints import Snapping
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.model.dnc_memory import DNCMemory
-from constrained_dnc.model.memory import AbstractMemory
+from constrained_dnc.model.leaves import with_fields
 
 
 @dataclass(frozen=True)
@@ -43,23 +42,12 @@ class Digital:
         digital = with_writes(model, self.writes)
         if self.states is None:
             return digital
-        constraints = (*model.constraints, Snapping(jnp.asarray(self.states)))
-        return eqx.tree_at(
-            lambda dnc: dnc.constraints,
-            digital,
-            constraints,
-            is_leaf=lambda node: node is digital.constraints,
-        )
+        snapping = Snapping(jnp.asarray(self.states))
+        return with_fields(digital, constraints=(*model.constraints, snapping))
 
 
 def with_writes(model: DNC, writes: str) -> DNC:
     """The model with soft or hard writes; only a DNC's memory has hard ones."""
-    memory = model.memory
-    if not isinstance(memory, DNCMemory):
+    if not isinstance(model.memory, DNCMemory):
         return model
-    return eqx.tree_at(
-        lambda dnc: dnc.memory,
-        model,
-        replace(memory, writes=writes),
-        is_leaf=lambda node: isinstance(node, AbstractMemory),
-    )
+    return with_fields(model, memory=with_fields(model.memory, writes=writes))

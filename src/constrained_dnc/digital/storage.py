@@ -28,8 +28,16 @@ def digital_of(run: Run, selected: Selected, threads: int | None = None) -> Digi
     lengths = spread(training.min_length, training.max_length)
     digital = calibrate(selected.model, run.task, lengths=lengths, threads=threads)
     if not run.is_pretrained:
+        metadata = {
+            "parameters": fingerprint(selected.model),
+            "writes": digital.writes,
+            "state_count": digital.state_count,
+            # losses as text: JSON has no NaN
+            "tried": [asdict(each) | {"loss": str(each.loss)} for each in digital.tried],
+        }
+        states = {} if digital.states is None else {"states": digital.states}
         with suppress(RunError):  # the disk may be full or read-only
-            store_digital(run, selected, digital)
+            write_tensors(run.folder / DIGITAL[selected.rule], states, metadata)
     return digital
 
 
@@ -46,19 +54,6 @@ def stored_digital(run: Run, selected: Selected) -> Digital | None:
                 states, count = tensors.get("states"), metadata["state_count"]
                 return Digital(metadata["writes"], states, count, tried)
     return None
-
-
-def store_digital(run: Run, selected: Selected, digital: Digital) -> None:
-    """Write digital parts to the folder of a run."""
-    metadata = {
-        "parameters": fingerprint(selected.model),
-        "writes": digital.writes,
-        "state_count": digital.state_count,
-        # losses as text: JSON has no NaN
-        "tried": [asdict(each) | {"loss": str(each.loss)} for each in digital.tried],
-    }
-    states = {} if digital.states is None else {"states": digital.states}
-    write_tensors(run.folder / DIGITAL[selected.rule], states, metadata)
 
 
 def fingerprint(model: DNC) -> str:

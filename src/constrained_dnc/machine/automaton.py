@@ -5,15 +5,49 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, Int
 
-from constrained_dnc.machine.table_controller import TableController, with_controller
+from constrained_dnc.model.controllers import AbstractController, ControllerStep
 from constrained_dnc.model.dnc import DNC
+from constrained_dnc.model.leaves import with_fields
+from constrained_dnc.shapes import Array, Float, Int
 
 UNKNOWN = -1
 """In a table: a transition of a state and an input that never occurred together."""
+
+
+class TableController(AbstractController):
+    """Looks up (state, input symbol, read symbol) in a table; its carried state is one-hot."""
+
+    inputs: Float[Array, "symbols inputs"]
+    reads: Float[Array, "read_symbols read_size"]
+    next_state: Int[Array, "states symbols read_symbols"]
+    command: Int[Array, "states symbols read_symbols"]
+    hidden: Float[Array, "commands hidden"]
+    start: Int[Array, ""]
+    hidden_size: int = eqx.field(static=True)
+
+    def initial_state(self) -> Float[Array, "states"]:
+        return jax.nn.one_hot(self.start, len(self.next_state), dtype=self.hidden.dtype)
+
+    def __call__(
+        self, inputs: Float[Array, "chi"], state: Float[Array, "states"]
+    ) -> ControllerStep:
+        x, reads = jnp.split(inputs, [self.inputs.shape[-1]])
+        place = jnp.argmax(state), _nearest(self.inputs, x), _nearest(self.reads, reads)
+        after = jax.nn.one_hot(self.next_state[place], len(state), dtype=state.dtype)
+        return ControllerStep(self.hidden[self.command[place]], after)
+
+    def cell_state(self, state: Float[Array, "states"]) -> Float[Array, "states"]:
+        return state
+
+
+def _nearest(points: Float[Array, "count size"], vector: Float[Array, "size"]) -> Int[Array, ""]:
+    """The index of the point nearest to a vector, the first of equals."""
+    return jnp.argmin(jnp.sum((points - vector) ** 2, axis=-1))
 
 
 @dataclass(frozen=True)
@@ -49,7 +83,7 @@ class Machine:
         return [(state, symbol, read) for state, symbol, read in places]
 
     def apply(self, model: DNC) -> DNC:
-        """The model with this machine in place of its controller; its memory is untouched."""
+        """The model with this machine in place of controller and constraints; memory as before."""
         next_state, command = self._completed()
         controller = TableController(
             inputs=jnp.asarray(self.inputs),
@@ -60,7 +94,7 @@ class Machine:
             start=jnp.asarray(self.start),
             hidden_size=self.hidden.shape[1],
         )
-        return with_controller(model, controller)
+        return with_fields(model, controller=controller, constraints=())
 
     def padded(self, states: int, reads: int, commands: int) -> Machine:
         """Padded with unused entries, so that machines of one size share a compiled program."""

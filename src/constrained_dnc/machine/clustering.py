@@ -22,18 +22,13 @@ class Clusters:
     sample is not merged with its neighbour for being rare.
     """
 
-    vectors: Float[np.ndarray, "vectors size"]
     fine: Int[np.ndarray, "vectors"]
     merges: Float[np.ndarray, "merges 4"] | None  # of SciPy's linkage; None for a single cluster
-
-    @property
-    def count(self) -> int:
-        return 1 if self.merges is None else len(self.merges) + 1
 
     def labels(self, count: int) -> Int[np.ndarray, "vectors"]:
         """The cluster of every vector, in at most `count` clusters."""
         if self.merges is None or count == 1:
-            return np.zeros(len(self.vectors), np.int64)
+            return np.zeros(len(self.fine), np.int64)
         merged = hierarchy.fcluster(self.merges, count, "maxclust")
         return np.unique(merged, return_inverse=True)[1][self.fine]
 
@@ -43,7 +38,7 @@ def cluster(vectors: Float[np.ndarray, "vectors size"], count: int, seed: int) -
     chosen = vectors[np.random.default_rng(seed).permutation(len(vectors))[:FITTED]]
     distinct = len(np.unique(chosen, axis=0)) if vectors.shape[1] else 1
     if distinct == 1:
-        return Clusters(vectors, np.zeros(len(vectors), np.int64), None)
+        return Clusters(np.zeros(len(vectors), np.int64), None)
     with threadpool_limits(1):  # on busy cores its threads wait for each other
         means = sklearn.cluster.KMeans(min(count, distinct), n_init=1, random_state=seed)
         fine = means.fit(chosen).predict(vectors)
@@ -55,7 +50,7 @@ def merging(
 ) -> Clusters:
     """Fine clusters and the order in which they merge."""
     points = means_of(vectors, fine)
-    return Clusters(vectors, fine, hierarchy.ward(points) if len(points) > 1 else None)
+    return Clusters(fine, hierarchy.ward(points) if len(points) > 1 else None)
 
 
 def means_of(

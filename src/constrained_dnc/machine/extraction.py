@@ -11,7 +11,6 @@ from jaxtyping import Float, Int
 
 from constrained_dnc.digital.states import unroll_side_by_side
 from constrained_dnc.errors import require_integer
-from constrained_dnc.machine.agreement import agreement
 from constrained_dnc.machine.automaton import UNKNOWN, Machine
 from constrained_dnc.machine.clustering import (
     Clusters,
@@ -20,6 +19,7 @@ from constrained_dnc.machine.clustering import (
     merging,
     squared_distances,
 )
+from constrained_dnc.machine.fidelity import agreement
 from constrained_dnc.machine.graph import machine_svg
 from constrained_dnc.machine.naming import named
 from constrained_dnc.machine.recording import Recording, record
@@ -83,24 +83,37 @@ def extract_machine(
         lengths = range(TRAINING_LENGTHS[0], TRAINING_LENGTHS[1] + 1)
     lengths = tuple(sorted(set(lengths)))
     recording = record(model, task, lengths, SAMPLES, seed)
-    clusters = _Clusters(
-        recording,
-        cluster(recording.state, max(*STATES, states or 0), seed),
-        cluster(recording.reads, max(*READS, reads or 0), seed),
-    )
+    state_clusters = cluster(recording.state, max(*STATES, states or 0), seed)
+    read_clusters = cluster(recording.reads, max(*READS, reads or 0), seed)
     batches = [task.sample((seed, 1, length), SAMPLES, length) for length in lengths]
-    network = _Network(model, task, batches, _answers(model, task, batches))
+    answers = _answers(model, task, batches)
+
+    def agrees(machine: Machine) -> bool:
+        """Whether the machine in place of the controller gives nearly all of the answers.
+
+        It is padded, so that machines of all sizes share one compiled program.
+        """
+        states, reads, commands = machine.size
+        most = (
+            max(states, 1 + max(STATES)),
+            max(reads, *READS),
+            max(256, 1 << commands.bit_length()),
+        )
+        others = _answers(machine.padded(*most).apply(model), task, batches)
+        return min(agreement(answers, others)) >= KEPT
+
     sizes = product([states] if states else STATES, [reads] if reads else READS)
     for size in sorted(sizes, key=lambda pair: (pair[0] * pair[1], pair[1])):
-        table = clusters.tabulate(*size)
-        if is_faithful := network.agrees(table.machine(commands or table.transitions)):
+        table = _tabulate(recording, state_clusters.labels(size[0]), read_clusters.labels(size[1]))
+        if is_faithful := agrees(table.machine(commands or table.transitions)):
             break
     count = commands or table.transitions
     if is_faithful and commands is None:
         fewer = [each for each in COMMANDS if each < count]
-        count = next((each for each in fewer if network.agrees(table.machine(each))), count)
+        count = next((each for each in fewer if agrees(table.machine(each))), count)
     machine, became = table.machine(count).minimised()
-    steps = table.steps(became)
+    steps = table.steps.copy()
+    steps[:, 0] = became[steps[:, 0]]
     return Extraction(
         machine=named(machine, recording, steps, model),
         states=len(table.next_state),
@@ -114,120 +127,50 @@ def extract_machine(
 
 
 @dataclass(frozen=True)
-class _Network:
-    """A model with its answers to the problems of some batches."""
-
-    model: DNC
-    task: AbstractTask
-    batches: Sequence[Batch]
-    answers: Sequence[Answer]
-
-    def agrees(self, machine: Machine) -> bool:
-        """Whether a machine in place of the controller gives nearly all of the answers.
-
-        It is padded, so that machines of all sizes share one compiled program.
-        """
-        states, reads, commands = machine.size
-        padded = machine.padded(
-            max(states, 1 + max(STATES)),
-            max(reads, *READS),
-            max(256, 1 << commands.bit_length()),
-        )
-        answers = _answers(padded.apply(self.model), self.task, self.batches)
-        return min(agreement(self.answers, answers)) >= KEPT
-
-
-@dataclass(frozen=True)
-class _Clusters:
-    """A recording with clusters of its states and reads."""
-
-    recording: Recording
-    states: Clusters
-    reads: Clusters
-
-    def tabulate(self, states: int, reads: int) -> _Table:
-        """What follows each (state, input, read); state 0 is the start, whose reads are zero."""
-        steps = self.recording
-        points = means_of(steps.reads, self.reads.labels(reads))
-        read = np.argmin(squared_distances(points, steps.reads), axis=1)
-        first_read = np.argmin(squared_distances(points, np.zeros_like(points[:1])))
-        after = 1 + self.states.labels(states)
-        is_first = steps.after < 0
-        before = np.where(is_first, 0, after[steps.after])
-        read_before = np.where(is_first, first_read, read[steps.after])
-        keys = np.stack([before, steps.symbol, read_before], axis=1)
-        places, transition = np.unique(keys, axis=0, return_inverse=True)
-        transition = transition.reshape(-1)
-        shape = (1 + after.max(), len(steps.inputs), len(points))
-        counts, next_state = np.zeros(shape, np.int64), np.full(shape, UNKNOWN)
-        counts[tuple(places.T)] = np.bincount(transition)
-        pairs, seen = np.unique(np.stack([transition, after], 1), axis=0, return_counts=True)
-        rising = np.argsort(seen, kind="stable")  # the most frequent is written last
-        next_state[tuple(places[pairs[rising, 0]].T)] = pairs[rising, 1]
-        return _Table(
-            recording=steps,
-            labels=after - 1,
-            reads=points,
-            next_state=next_state,
-            counts=counts,
-            places=places,
-            transition=transition,
-            classes=merging(steps.command, transition),
-            conflicts=float(np.mean(next_state[tuple(keys.T)] != after)),
-        )
-
-
-@dataclass(frozen=True)
 class _Table:
     """The transitions of clustered states and reads; the majority decides where one leads."""
 
     recording: Recording
     labels: Int[np.ndarray, "steps"]  # the cluster of the state after each step
+    steps: Int[np.ndarray, "steps 3"]  # the state, input symbol and read symbol it begins with
     reads: Float[np.ndarray, "read_symbols read_size"]
     next_state: Int[np.ndarray, "states symbols read_symbols"]
     counts: Int[np.ndarray, "states symbols read_symbols"]
-    places: Int[np.ndarray, "transitions 3"]
-    transition: Int[np.ndarray, "steps"]
     classes: Clusters  # of transitions by their mean command
-    conflicts: float
 
     @property
     def transitions(self) -> int:
-        return len(self.places)
+        return int(np.count_nonzero(self.counts))
+
+    @property
+    def conflicts(self) -> float:
+        """The share of steps that led elsewhere than the majority."""
+        return float(np.mean(self.next_state[tuple(self.steps.T)] != 1 + self.labels))
 
     def machine(self, commands: int) -> Machine:
         """The machine with this number of commands, not minimised."""
         labels = self.classes.labels(commands)
-        command = np.full(self.next_state.shape, UNKNOWN)
-        command[tuple(self.places[self.transition].T)] = labels
-        next_state = self.next_state.copy()
+        command, next_state = np.full(self.next_state.shape, UNKNOWN), self.next_state.copy()
+        command[tuple(self.steps.T)] = labels
         _fill_reads(self.reads, next_state, command)
-        steps = self.recording
         return Machine(
-            inputs=steps.inputs,
-            input_names=steps.input_names,
+            inputs=self.recording.inputs,
+            input_names=self.recording.input_names,
             reads=self.reads,
-            hidden=means_of(steps.hidden, labels),
+            hidden=means_of(self.recording.hidden, labels),
             next_state=next_state,
             command=command,
             counts=self.counts,
             start=0,
         )
 
-    def steps(self, became: Int[np.ndarray, "states"]) -> Int[np.ndarray, "steps 3"]:
-        """State, input symbol and read symbol that every step begins with, in another machine."""
-        before, symbol, read = self.places[self.transition].T
-        return np.stack([became[before], symbol, read], axis=1)
-
     def margins(self, steps: Int[np.ndarray, "steps 3"]) -> dict[tuple[int, int, int], float]:
         """The least margin of rounding the next state, by transition of a minimised machine."""
-        recorded = self.recording
-        led = tuple(self.places[self.transition].T)
-        label = self.next_state[led] - 1
-        points = means_of(recorded.state, self.labels)
-        distances = np.sqrt(squared_distances(points, recorded.state))
-        own = distances[np.arange(len(label)), label]
-        distances[np.arange(len(label)), label] = np.inf
+        states = self.recording.state
+        distances = np.sqrt(squared_distances(means_of(states, self.labels), states))
+        led = np.arange(len(states)), self.next_state[tuple(self.steps.T)] - 1
+        own = distances[led]
+        distances[led] = np.inf
         with np.errstate(invalid="ignore", divide="ignore"):
             margin = 1 - own / distances.min(axis=1)
         least: dict[tuple[int, int, int], float] = {}
@@ -237,10 +180,34 @@ class _Table:
 
     def spread(self, commands: int) -> float:
         """Variance of commands within their classes, relative to their total variance."""
-        vectors = self.recording.command
-        labels = self.classes.labels(commands)
+        vectors, labels = self.recording.command, self.classes.labels(commands)
         within = ((vectors - means_of(vectors, labels)[labels]) ** 2).sum()
         return float(within / max(((vectors - vectors.mean(axis=0)) ** 2).sum(), 1e-30))
+
+
+def _tabulate(
+    recording: Recording,
+    states: Int[np.ndarray, "steps"],
+    reads: Int[np.ndarray, "steps"],
+) -> _Table:
+    """What follows each (state, input, read); state 0 is the start, whose reads are zero."""
+    points = means_of(recording.reads, reads)
+    read = np.argmin(squared_distances(points, recording.reads), axis=1)
+    first_read = np.argmin(squared_distances(points, np.zeros_like(points[:1])))
+    is_first, after = recording.after < 0, 1 + states
+    before = np.where(is_first, 0, after[recording.after])
+    read_before = np.where(is_first, first_read, read[recording.after])
+    steps = np.stack([before, recording.symbol, read_before], axis=1)
+    places, transition = np.unique(steps, axis=0, return_inverse=True)
+    transition = transition.reshape(-1)
+    shape = (1 + after.max(), len(recording.inputs), len(points))
+    counts, next_state = np.zeros(shape, np.int64), np.full(shape, UNKNOWN)
+    counts[tuple(places.T)] = np.bincount(transition)
+    pairs, seen = np.unique(np.stack([transition, after], 1), axis=0, return_counts=True)
+    rising = np.argsort(seen, kind="stable")  # the most frequent is written last
+    next_state[tuple(places[pairs[rising, 0]].T)] = pairs[rising, 1]
+    classes = merging(recording.command, transition)
+    return _Table(recording, states, steps, points, next_state, counts, classes)
 
 
 def _fill_reads(

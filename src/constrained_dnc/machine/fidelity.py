@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import product, zip_longest
 
 import numpy as np
 import pandas as pd
 
-from constrained_dnc.errors import SettingError, require_integer
-from constrained_dnc.machine.agreement import agreement
+from constrained_dnc.errors import require_integer
 from constrained_dnc.machine.automaton import UNKNOWN, Machine
 from constrained_dnc.model.backend import choose_backend
 from constrained_dnc.model.dnc import DNC
-from constrained_dnc.model.losses import task_loss
 from constrained_dnc.tasks.sequence import AbstractSequenceTask
-from constrained_dnc.tasks.task import AbstractTask, Batch, Problem
+from constrained_dnc.tasks.task import AbstractTask, Answer, Batch, Problem
 
 BATCH_SIZE = 64
 MOST_INPUTS = 5000
@@ -63,49 +61,53 @@ def _outputs(model: DNC, task: AbstractTask, batch: Batch) -> np.ndarray:
     return np.asarray(backend.forward(model, batch.inputs, keep_state=False).outputs)
 
 
+def agreement(answers: Sequence[Answer], others: Sequence[Answer]) -> tuple[float, float]:
+    """The mean share of equal entries, and the share of answers that are equal as a whole.
+
+    >>> agreement([(1, 2), ()], [(1, 3), ()]), agreement([True], [False])
+    ((0.75, 0.5), (0.0, 0.0))
+    """
+    shares = [_share_equal(*pair) for pair in zip(answers, others, strict=True)]
+    return float(np.mean(shares)), float(np.mean([share == 1 for share in shares]))
+
+
+def _share_equal(answer: Answer, other: Answer) -> float:
+    if not isinstance(answer, Sequence):
+        return float(answer == other)
+    equal = [left == right for left, right in zip_longest(answer, other, fillvalue=object())]
+    return float(np.mean(equal)) if equal else 1.0
+
+
 @dataclass(frozen=True)
 class Checked:
     """Inputs of one length that were tried."""
 
-    length: int
     inputs: int
     is_exhaustive: bool
-    wrong: int  # answers of the machine
     different: int  # answers that are not the network's
-    counterexample: Problem | None  # the first of the different ones, else of the wrong ones
+    counterexample: Problem | None  # the first of them
 
 
 def check_inputs(
     model: DNC,
     machine: Machine,
     task: AbstractTask,
-    lengths: Iterable[int],
+    length: int,
     *,
     samples: int = 256,
     seed: int = 0,
-) -> list[Checked]:
-    """Try all inputs of each length if they are few and can be listed, otherwise random ones."""
-    inserted, checks = machine.apply(model), []
-    for length in lengths:
-        problems = all_problems(task, length)
-        is_exhaustive = problems is not None
-        if problems is None:
-            problems = list(task.sample((seed, FIDELITY + 1, length), samples, length).problems)
-        wrong, different = [], []
-        for batch, real in _batches(task, problems):
-            outputs = _outputs(inserted, task, batch)
-            is_right = task.score(batch, outputs).sequence_accuracy == 1
-            pairs = zip(
-                *(task.decode(y, length) for y in (outputs, _outputs(model, task, batch))),
-                strict=True,
-            )
-            is_equal = [mine == theirs for mine, theirs in pairs]
-            wrong += [batch.problems[at] for at in range(real) if not is_right[at]]
-            different += [batch.problems[at] for at in range(real) if not is_equal[at]]
-        example = next(iter((*different, *wrong)), None)
-        counts = len(wrong), len(different)
-        checks.append(Checked(length, len(problems), is_exhaustive, *counts, example))
-    return checks
+) -> Checked:
+    """Try all inputs of a length if they are few and can be listed, otherwise random ones."""
+    models, different = (model, machine.apply(model)), []
+    listed = all_problems(task, length)
+    problems = listed or list(task.sample((seed, FIDELITY + 1, length), samples, length).problems)
+    for start in range(0, len(problems), BATCH_SIZE):
+        part = problems[start : start + BATCH_SIZE]
+        batch = task.batch_of(part + part[:1] * (BATCH_SIZE - len(part)))  # one compiled program
+        answers = [task.decode(_outputs(each, task, batch), length) for each in models]
+        pairs = list(zip(*answers, strict=True))[: len(part)]
+        different += [at for at, (one, other) in zip(part, pairs, strict=True) if one != other]
+    return Checked(len(problems), listed is not None, len(different), next(iter(different), None))
 
 
 def all_problems(task: AbstractTask, length: int) -> list[Problem] | None:
@@ -121,43 +123,6 @@ def all_problems(task: AbstractTask, length: int) -> list[Problem] | None:
 def entries_of(task: AbstractSequenceTask) -> list[Problem]:
     """The symbols that problems are made of, from many problems of length 1."""
     return sorted({problem[0] for problem in task.sample((0, FIDELITY), 1000, 1).problems})
-
-
-def _batches(task: AbstractTask, problems: list[Problem]) -> Iterator[tuple[Batch, int]]:
-    """Batches of one size, which share a compiled program, each with its number of problems."""
-    for start in range(0, len(problems), BATCH_SIZE):
-        part = problems[start : start + BATCH_SIZE]
-        yield task.batch_of(part + [part[0]] * (BATCH_SIZE - len(part))), len(part)
-
-
-def hardest_input(
-    model: DNC, task: AbstractTask, length: int, *, rounds: int = 20, seed: int = 0
-) -> tuple[Problem, float, bool]:
-    """Climb to an input with a large loss: the input, its loss, and whether its answer is right.
-
-    Each round changes one to three symbols of the worst input so far in 64 ways.
-    """
-    if not isinstance(task, AbstractSequenceTask):
-        raise SettingError(f"inputs of {task.name} cannot be changed symbol by symbol")
-    generator, entries = np.random.default_rng(seed), entries_of(task)
-    problems = list(task.sample((seed, FIDELITY + 2, length), BATCH_SIZE, length).problems)
-    for _ in range(rounds):
-        batch = task.batch_of(problems)
-        outputs = _outputs(model, task, batch)
-        losses = np.asarray(task_loss(outputs, batch.targets, batch.mask, task.loss))
-        worst, at = problems[int(losses.argmax())], int(losses.argmax())
-        right = bool(task.score(batch, outputs).sequence_accuracy[at] == 1)
-        if not right:
-            break
-        problems = [worst, *(_changed(worst, entries, generator) for _ in range(BATCH_SIZE - 1))]
-    return worst, float(losses[at]), right
-
-
-def _changed(problem: Problem, entries: list[Problem], generator: np.random.Generator) -> Problem:
-    changed = list(problem)
-    for place in generator.integers(len(changed), size=generator.integers(1, 4)):
-        changed[place] = entries[generator.integers(len(entries))]
-    return tuple(changed)
 
 
 def missing_transitions(machine: Machine, task: AbstractTask) -> list[tuple[int, int]] | None:

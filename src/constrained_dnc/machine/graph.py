@@ -6,6 +6,7 @@ import io
 import json
 import shutil
 import subprocess
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -34,14 +35,12 @@ def describe(machine: Machine) -> list[list[str]]:
         reads.add(read)
         if machine.input_names[symbol] not in names:
             names.append(machine.input_names[symbol])
-    return [
-        [state, ", ".join(names), _reads(reads, len(machine.reads)), after, command, answer or "-"]
-        for (state, after, command, answer), (names, reads) in rows.items()
-    ]
-
-
-def _reads(reads: set[int], count: int) -> str:
-    return "any" if len(reads) == count else ", ".join(f"r{read}" for read in sorted(reads))
+    table = []
+    for (name, after, command, answer), (names, reads) in rows.items():
+        is_any = len(reads) == len(machine.reads)
+        seen = "any" if is_any else ", ".join(f"r{read}" for read in sorted(reads))
+        table.append([name, ", ".join(names), seen, after, command, answer or "-"])
+    return table
 
 
 def as_json(machine: Machine, model: DNC) -> str:
@@ -111,10 +110,8 @@ def _shortened(names: list[str]) -> str:
 def machine_svg(machine: Machine) -> str:
     """A picture of the graph: by Graphviz if it is installed, otherwise by Matplotlib."""
     if dot := shutil.which("dot"):
-        command = [dot, "-Tsvg"]
-        done = subprocess.run(
-            command, input=as_dot(machine), capture_output=True, text=True, check=False
-        )
+        run = partial(subprocess.run, capture_output=True, text=True, check=False)
+        done = run([dot, "-Tsvg"], input=as_dot(machine))
         if done.returncode == 0:
             return done.stdout
     picture = io.StringIO()
@@ -149,19 +146,14 @@ def draw(machine: Machine) -> Figure:
 
 def _arrow(axes: Any, tail: tuple[float, float], head: tuple[float, float], label: str) -> None:
     (x, y), (u, v) = tail, head
-    style: dict[str, Any] = {
-        "arrowstyle": "-|>",
-        "mutation_scale": 11,
-        "color": "0.35",
-        "zorder": 1,
-    }
+    style: dict[str, Any] = {"arrowstyle": "-|>", "mutation_scale": 11, "color": "0.35"}
     if tail == head:  # a loop above the box
         ends, bend, at = ((x - 0.3, y + 0.25), (x + 0.3, y + 0.25)), -1.3, (x, y + 0.78)
     else:
         bend = 0.0 if abs(u - x) < 3 and u > x else -0.3
         ends, at = (tail, head), ((x + u) / 2, (y + v) / 2 + 0.12 + abs(bend) * abs(u - x) / 2)
         style |= {"shrinkA": 32, "shrinkB": 32}
-    axes.add_patch(FancyArrowPatch(*ends, connectionstyle=f"arc3,rad={bend}", **style))
+    axes.add_patch(FancyArrowPatch(*ends, connectionstyle=f"arc3,rad={bend}", zorder=1, **style))
     axes.text(*at, label, ha="center", va="bottom", fontsize=8)
 
 

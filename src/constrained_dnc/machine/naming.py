@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import replace
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Float, Int
 
 from constrained_dnc.machine.automaton import Machine
 from constrained_dnc.machine.recording import Recording
@@ -26,10 +26,11 @@ def named(
 
     `steps` are the state, input symbol and read symbol that each step of the recording begins with.
     """
+    states = range(len(machine.next_state))
     return replace(
         machine,
-        state_names=_numbered(_state_names(machine, recording, steps[:, 0])),
-        command_names=_numbered(_command_names(machine, model)),
+        state_names=_numbered([_state_name(state, recording, steps[:, 0]) for state in states]),
+        command_names=_numbered([_command_name(hidden, model) for hidden in machine.hidden]),
         answers=_answers(recording, steps),
     )
 
@@ -37,9 +38,9 @@ def named(
 def _answers(
     recording: Recording, steps: Int[np.ndarray, "steps 3"]
 ) -> dict[tuple[int, int, int], str]:
-    said: dict[tuple[int, int, int], Counter[str]] = {}
+    said: defaultdict[tuple[int, int, int], Counter[str]] = defaultdict(Counter)
     for (state, symbol, read), name in zip(steps.tolist(), recording.output_names, strict=True):
-        said.setdefault((state, symbol, read), Counter())[name] += 1
+        said[state, symbol, read][name] += 1
     return {
         place: name if count >= SURE * names.total() else "varies"
         for place, names in said.items()
@@ -47,24 +48,14 @@ def _answers(
     }
 
 
-def _state_names(
-    machine: Machine, recording: Recording, before: Int[np.ndarray, "steps"]
-) -> list[str]:
-    """Names of states: the input that led there, or the phase of the task."""
-    names = []
-    for state in range(len(machine.next_state)):
-        rows = np.nonzero(before == state)[0]  # steps that begin in this state
-        led = recording.after[rows]
-        if state == machine.start and (led < 0).all():
-            names.append("start")
-        elif not len(rows):
-            names.append("end")
-        else:
-            names.append(_phase_name(recording, led[led >= 0]))
-    return names
-
-
-def _phase_name(recording: Recording, led: Int[np.ndarray, "steps"]) -> str:
+def _state_name(state: int, recording: Recording, before: Int[np.ndarray, "steps"]) -> str:
+    """The name of a state: the input that led there, or the phase of the task."""
+    led = recording.after[before == state]  # the steps before those that begin in this state
+    if not len(led):
+        return "end"
+    led = led[led >= 0]
+    if not len(led):
+        return "start"
     encoding = recording.is_encoding[led].mean()
     if encoding < SURE:
         return "answering" if encoding <= 1 - SURE else "both phases"
@@ -75,16 +66,11 @@ def _phase_name(recording: Recording, led: Int[np.ndarray, "steps"]) -> str:
     return "just read " + " or ".join(sorted(names[:MOST_INPUTS]))
 
 
-def _command_names(machine: Machine, model: DNC) -> list[str]:
+def _command_name(hidden: Float[np.ndarray, "hidden"], model: DNC) -> str:
     """What a command does to the memory, or a plain word for memories without known parts."""
-    names = []
-    for hidden in machine.hidden:
-        parts = model.memory.split(model.interface_weight @ hidden + model.interface_bias)
-        names.append(_memory_name(parts) if isinstance(parts, Interface) else "command")
-    return names
-
-
-def _memory_name(parts: Interface) -> str:
+    parts = model.memory.split(model.interface_weight @ hidden + model.interface_bias)
+    if not isinstance(parts, Interface):
+        return "command"
     modes = np.asarray(parts.read_modes)  # backward, forward, content
     moves = [("back", "on", "by content")[int(mode)] for mode in modes.argmax(axis=1)]
     reading = "read " + " and ".join(dict.fromkeys(moves))

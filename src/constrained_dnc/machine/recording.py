@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float, Int
 from constrained_dnc.digital.states import side_by_side
 from constrained_dnc.errors import SettingError
 from constrained_dnc.model.dnc import DNC
-from constrained_dnc.tasks.task import AbstractTask, Batch, CellLabels
+from constrained_dnc.tasks.task import AbstractTask, Batch
 
 MAX_INPUTS = 64
 """Different input vectors that a task may have."""
@@ -30,7 +30,6 @@ class Recording:
     the controller sees.
     """
 
-    batches: tuple[Batch, ...]
     inputs: Float[np.ndarray, "symbols inputs"]  # the different input vectors
     input_names: tuple[str, ...]  # a numeral may look like a blank: "2 or blank"
     symbol: Int[np.ndarray, "steps"]  # which of them
@@ -41,7 +40,6 @@ class Recording:
     command: Float[np.ndarray, "steps command"]  # interface and what h adds to the output
     output_names: tuple[str, ...]  # of each step
     is_encoding: Bool[np.ndarray, "steps"]
-    is_last: Bool[np.ndarray, "steps"]
 
 
 def record(
@@ -63,24 +61,21 @@ def record(
         raise SettingError(
             f"{task.name} has more than {MAX_INPUTS} different inputs, too many for a machine"
         )
-    input_names, output_names = _labels(task, batches, outputs)
-    names: list[set[str]] = [set() for _ in vectors]
-    for place, t, s in zip(symbol.reshape(-1), time, sample, strict=True):
-        names[place].add(input_names[t][s])
+    symbol = symbol.reshape(-1)
+    input_names, output_names = (names[time, sample] for names in _labels(task, batches, outputs))
+    names = [set(input_names[symbol == place]) for place in range(len(vectors))]
     encoding = np.concatenate([np.full(samples, task.encoding_steps(length)) for length in lengths])
     return Recording(
-        batches=tuple(batches),
         inputs=vectors,
         input_names=tuple(" or ".join(sorted(each)) for each in names),
-        symbol=symbol.reshape(-1),
+        symbol=symbol,
         after=np.where(time == 0, -1, row[time - 1, sample]),
         state=state[time, sample],
         reads=reads[time, sample],
         hidden=hidden[time, sample],
         command=command[time, sample],
-        output_names=tuple(output_names[t][s] for t, s in zip(time, sample, strict=True)),
+        output_names=tuple(output_names),
         is_encoding=time < encoding[sample],
-        is_last=time == num_steps[sample] - 1,
     )
 
 
@@ -101,37 +96,32 @@ def _run(model: DNC, inputs: Any) -> Any:
 
 def _labels(
     task: AbstractTask, batches: Sequence[Batch], outputs: Float[np.ndarray, "time batch outputs"]
-) -> tuple[list[list[str]], list[list[str]]]:
-    """The symbols of inputs and outputs by step and sample."""
-    size = outputs.shape[:2]
-    seen, said = np.full(size, "", object), np.full(size, "", object)
-    start = 0
-    for batch in batches:
+) -> tuple[Any, Any]:
+    """The symbols of inputs and of outputs, by step and sample."""
+    seen, said = np.full((2, *outputs.shape[:2]), "", object)
+    samples = [(batch, index) for batch in batches for index in range(len(batch.problems))]
+    for column, (batch, index) in enumerate(samples):
         steps = len(batch.inputs)
-        for sample, problem in enumerate(batch.problems, start):
-            cells = task.cell_labels(problem)
-            values = batch.inputs[:, sample - start]
-            for step in range(steps):
-                seen[step, sample] = _input_name(
-                    task, None if cells is None else cells[0], values[step], step
-                )
-            answer = task.output_labels(outputs[:steps, sample].astype(np.float64), batch.length)
-            for step in range(steps):
-                names = [column[step] for column in answer.values() if step in column]
-                said[step, sample] = " ".join(names)
-        start += len(batch.problems)
-    return seen.tolist(), said.tolist()
+        seen[:steps, column] = _input_names(task, batch, index)
+        values = outputs[:steps, column].astype(np.float64)
+        labels = task.output_labels(values, batch.length).values()
+        said[:steps, column] = [" ".join(_at(step, labels)) for step in range(steps)]
+    return seen, said
 
 
-def _input_name(
-    task: AbstractTask, cells: CellLabels | None, values: Float[np.ndarray, "inputs"], step: int
-) -> str:
-    """The text of one input: its symbols, or the name of a channel that is on or off."""
-    if cells is None:
-        return " ".join(f"{value:g}" for value in values)
-    labels = {channel: column[step] for channel, column in cells.items() if step in column}
-    if not labels:
-        return "blank"
-    channel = next(iter(labels))
-    is_switch = channel == task.input_channels[-1] or len(channel) == 1
-    return channel if is_switch else " ".join(labels.values())
+def _input_names(task: AbstractTask, batch: Batch, index: int) -> list[str]:
+    """The text of every input: its symbols, or the name of a channel that is on or off."""
+    labels = task.cell_labels(batch.problems[index])
+    if labels is None:
+        return [" ".join(f"{value:g}" for value in step) for step in batch.inputs[:, index]]
+    names = []
+    for step in range(len(batch.inputs)):
+        channels = [channel for channel, column in labels[0].items() if step in column]
+        is_switch = channels and (channels[0] == task.input_channels[-1] or len(channels[0]) == 1)
+        text = channels[0] if is_switch else " ".join(_at(step, labels[0].values()))
+        names.append(text or "blank")
+    return names
+
+
+def _at(step: int, columns: Iterable[dict[int, str]]) -> list[str]:
+    return [column[step] for column in columns if step in column]

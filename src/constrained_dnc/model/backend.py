@@ -10,7 +10,7 @@ from __future__ import annotations
 import abc
 import threading
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import equinox as eqx
 import jax
@@ -26,6 +26,9 @@ from constrained_dnc.model.growing import Growing
 from constrained_dnc.model.losses import task_loss, total_loss
 from constrained_dnc.shapes import AnyArray, Array, Float
 
+Gradient: TypeAlias = tuple[Float[Array, ""], dict[str, Float[Array, ""]], DNC]
+"""A loss, its parts by name, and its gradient in the shape of the model."""
+
 
 class AbstractBackend(abc.ABC):
     """Computes DNCs, and one kind of loss for them.
@@ -39,17 +42,14 @@ class AbstractBackend(abc.ABC):
         self.loss_kind = loss_kind
         self.reason = reason
 
-    @abc.abstractmethod
-    def value_and_grad(
-        self, model: DNC, batch: Any, key: Array | None = None
-    ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]], DNC]:
+    def value_and_grad(self, model: DNC, batch: Any, key: Array | None = None) -> Gradient:
         """The loss of a batch, its parts by name, and its gradient in the shape of the model.
 
         The losses of the model's constraints are among the parts; `key` is for those constraints
         that are random in training.
         """
+        return self._differentiate(model, batch, None, key)[:3]
 
-    @abc.abstractmethod
     def value_and_grad_from(
         self, model: DNC, batch: Any, state: DNCState, key: Array | None = None
     ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]], DNC, DNCState]:
@@ -57,6 +57,12 @@ class AbstractBackend(abc.ABC):
 
         The state is a constant: no gradient flows into the sequence before.
         """
+        return self._differentiate(model, batch, state, key)
+
+    @abc.abstractmethod
+    def _differentiate(
+        self, model: DNC, batch: Any, state: DNCState | None, key: Array | None
+    ) -> Any: ...
 
     @abc.abstractmethod
     def forward(
@@ -90,15 +96,9 @@ class PureBackend(AbstractBackend):
 
     name = "pure"
 
-    def value_and_grad(
-        self, model: DNC, batch: Any, key: Array | None = None
-    ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]], DNC]:
-        (loss, (parts, _)), gradient = _pure_value_and_grad(model, batch, key, self.loss_kind)
-        return loss, parts, gradient
-
-    def value_and_grad_from(
-        self, model: DNC, batch: Any, state: DNCState, key: Array | None = None
-    ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]], DNC, DNCState]:
+    def _differentiate(
+        self, model: DNC, batch: Any, state: DNCState | None, key: Array | None
+    ) -> Any:
         (loss, (parts, end)), gradient = _pure_value_and_grad(
             model, batch, key, self.loss_kind, state
         )
@@ -108,13 +108,19 @@ class PureBackend(AbstractBackend):
         self, model: DNC, inputs: Any, state: DNCState | None = None, *, keep_state: bool = True
     ) -> Unrolled:
         model.check_inputs(inputs)
-        if isinstance(model.memory.size, Growing) and state is None:
-            return _grown(model, inputs, model.memory.size)
-        if keep_state or state is not None:
-            return _pure_forward(model, inputs, state, keep_state)
-        steps = len(inputs)
-        unrolled = _pure_forward(model, padded(inputs))
-        return Unrolled(unrolled.outputs[:steps], unrolled.cell_states[:steps], None)
+        steps, size = len(inputs), model.memory.size
+        if isinstance(size, Growing):
+            keep_state = False
+        elif state is None and not keep_state:
+            inputs = padded(inputs)
+        try:
+            run = _pure_forward(model, inputs, state, keep_state)
+            run.outputs.block_until_ready()
+        except eqx.EquinoxRuntimeError as error:
+            if not isinstance(size, Growing):
+                raise
+            raise RunError(size.refusal) from error
+        return Unrolled(run.outputs[:steps], run.cell_states[:steps], None, run.state)
 
     def weights(self, model: DNC, inputs: Any) -> tuple[Any, Any] | None:
         return _pure_weights(model, inputs)
@@ -132,17 +138,6 @@ class FusedBackend(AbstractBackend):
         super().__init__(loss_kind, reason)
         self._unroll = fused.FusedUnroll(threads)
         self._alone = threading.Lock()
-
-    def value_and_grad(
-        self, model: DNC, batch: Any, key: Array | None = None
-    ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]], DNC]:
-        loss, parts, gradient, _ = self._differentiate(model, batch, None, key)
-        return loss, parts, gradient
-
-    def value_and_grad_from(
-        self, model: DNC, batch: Any, state: DNCState, key: Array | None = None
-    ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]], DNC, DNCState]:
-        return self._differentiate(model, batch, state, key)
 
     def _differentiate(
         self, model: DNC, batch: Any, state: DNCState | None, key: Array | None
@@ -182,24 +177,18 @@ def choose_backend(
         raise SettingError("backend", choice, one_of(BACKEND_CHOICES))
     if choice == "pure":
         return PureBackend(loss_kind)
-    reason = fused_unsupported_reason(model)
+    reason, device = fused.unsupported_reason(model), jax.default_backend()
+    if reason is None and device != "cpu":
+        reason = f"JAX computes on a {device}"
+    reason = reason or fused.missing_reason()
     if reason is None:
         threads = available_cores() if threads is None else threads
         why = "as requested" if choice == "fused" else "built-in parts on a CPU"
         return FusedBackend(loss_kind, threads, why)
     if choice == "fused":
         raise SettingError(f"fused cannot run this model: {reason}")
-    slower = " (about six times slower than fused)" if jax.default_backend() == "cpu" else ""
+    slower = " (about six times slower than fused)" if device == "cpu" else ""
     return PureBackend(loss_kind, reason + slower)
-
-
-def fused_unsupported_reason(model: DNC) -> str | None:
-    """Why `fused` cannot compute this model on this machine; None if it can."""
-    if reason := fused.unsupported_reason(model):
-        return reason
-    if jax.default_backend() != "cpu":
-        return f"JAX computes on a {jax.default_backend()}"
-    return fused.missing_reason()
 
 
 def padded(inputs: Float[AnyArray, "time batch inputs"]) -> Float[Array, "steps batch inputs"]:
@@ -239,16 +228,6 @@ def _pure_forward(
     return Unrolled(run.outputs, run.cell_states, None, run.state if keep_state else None)
 
 
-def _grown(model: DNC, inputs: Any, growing: Growing) -> Unrolled:
-    """A run with a growing memory; an input that needs more than the limit is refused."""
-    try:
-        unrolled = _pure_forward(model, inputs)
-        unrolled.outputs.block_until_ready()
-    except eqx.EquinoxRuntimeError as error:
-        raise RunError(growing.refusal) from error
-    return unrolled
-
-
 @eqx.filter_jit
 def _pure_weights(model: DNC, inputs: Any) -> tuple[Any, Any] | None:
     inside = model.unroll(inputs, internals=True).internals
@@ -266,9 +245,7 @@ def _loss_and_cotangents(
 ) -> Any:
     """The loss, its parts and its gradients; None for cell states that no loss uses."""
 
-    def loss(outputs: Any, cell_states: Any) -> Any:
-        return total_loss(outputs, cell_states, batch, kind, constraints)
-
+    loss = partial(total_loss, batch=batch, kind=kind, constraints=constraints)
     if not any(constraint.has_loss for constraint in constraints):
         value, d_outputs = jax.value_and_grad(loss, has_aux=True)(outputs, cell_states)
         return value, (d_outputs, None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -15,14 +15,14 @@ from constrained_dnc.model.constraints import CONSTRAINTS, AbstractConstraint
 from constrained_dnc.model.controllers import AbstractController, FeedForward, Lstm
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.model.dnc_memory import LOOKUPS, DNCMemory
-from constrained_dnc.model.memory import AbstractMemory
-from constrained_dnc.model.no_memory import NoMemory
+from constrained_dnc.model.memory import AbstractMemory, NoMemory
 from constrained_dnc.model.ntm_memory import NTMMemory
 from constrained_dnc.plugins import load_class, naming_failures
 from constrained_dnc.shapes import Array
 
 MEMORIES: dict[str, type[Any]] = {"dnc": DNCMemory, "ntm": NTMMemory, "none": NoMemory}
 """The built-in memories by the names that approaches use."""
+T = TypeVar("T")
 STEPS, BATCH = 3, 2
 """Of the states that try out the loss of a user-defined constraint."""
 
@@ -49,7 +49,7 @@ def build_dnc(
     memory = build_memory(approach.memory, config)
     chi_size = sizes.input_size + memory.read_size
     dnc = DNC(
-        _build_controller(approach, chi_size, config, key=controller_key),
+        _build_controller(approach.controller, chi_size, config, key=controller_key),
         memory,
         tuple(map(_build_constraint, approach.constraints)),
         input_size=sizes.input_size,
@@ -62,30 +62,24 @@ def build_dnc(
 
 
 def _build_controller(
-    approach: Approach, chi_size: int, config: ModelConfig, *, key: Array
+    name: str, chi_size: int, config: ModelConfig, *, key: Array
 ) -> AbstractController:
-    name, hidden_size = approach.controller, config.hidden_size
+    sizes = chi_size, config.hidden_size
     if name == "feed-forward":
-        return FeedForward(chi_size, hidden_size, key=key)
+        return FeedForward(*sizes, key=key)
     if name in ("lstm", "peephole"):
-        bias, peephole = config.forget_bias, name == "peephole"
-        return Lstm(chi_size, hidden_size, peephole=peephole, forget_bias=bias, key=key)
+        bias = config.forget_bias
+        return Lstm(*sizes, peephole=name == "peephole", forget_bias=bias, key=key)
     kind = load_class("approach.controller", name, AbstractController)
     call = "Class(input_size, hidden_size, key=key)"
-    controller: AbstractController = _built(
-        f"controller {name}", call, kind, chi_size, hidden_size, key=key
-    )
-    return controller
+    return _built(f"controller {name}", call, kind, *sizes, key=key)
 
 
 def _build_constraint(part: Part) -> AbstractConstraint:
     if part.kind in CONSTRAINTS:
         return CONSTRAINTS[part.kind](**dict(part.settings))
     kind = load_class("approach.constraints", part.kind, AbstractConstraint)
-    constraint: AbstractConstraint = _built(
-        f"constraint {part}", "Class(**settings)", kind, **dict(part.settings)
-    )
-    return constraint
+    return _built(f"constraint {part}", "Class(**settings)", kind, **dict(part.settings))
 
 
 def build_memory(part: Part, config: ModelConfig) -> AbstractMemory:
@@ -97,11 +91,10 @@ def build_memory(part: Part, config: ModelConfig) -> AbstractMemory:
         return MEMORIES[part.kind](*sizes, **settings)
     kind = load_class("approach.memory", part.kind, AbstractMemory)
     call = "Class(memory_size, word_size, num_reads, **settings)"
-    memory: AbstractMemory = _built(f"memory {part}", call, kind, *sizes, **settings)
-    return memory
+    return _built(f"memory {part}", call, kind, *sizes, **settings)
 
 
-def _built(what: str, call: str, kind: type[Any], /, *args: Any, **settings: Any) -> Any:
+def _built(what: str, call: str, kind: type[T], /, *args: Any, **settings: Any) -> T:
     """An instance of a user-defined class, or an error that says by which call it is built."""
     try:
         inspect.signature(kind).bind(*args, **settings)
@@ -117,18 +110,14 @@ def _check_parts(approach: Approach, dnc: DNC) -> None:
     states, counts = jnp.zeros((STEPS, BATCH, *cell.shape)), jnp.full(BATCH, STEPS)
     for part, constraint in zip(approach.constraints, dnc.constraints, strict=True):
         if part.kind not in CONSTRAINTS:
-            _require_shape(
-                f"carry of {part}", cell.shape, constraint.carry, cell, jax.random.key(0)
-            )
+            key = jax.random.key(0)
+            _require_shape(f"carry of {part}", cell.shape, constraint.carry, cell, key)
             if constraint.has_loss:
                 _require_shape(f"loss of {part}", (BATCH,), constraint.loss, states, counts)
     if approach.memory.kind not in MEMORIES:
-        memory, interface = dnc.memory, jnp.zeros(dnc.memory.interface_size)
-        _require_shape(
-            f"reads of {approach.memory}",
-            (memory.read_size,),
-            lambda: memory(interface, memory.initial_state(interface.dtype))[1],
-        )
+        memory, xi = dnc.memory, jnp.zeros(dnc.memory.interface_size)
+        read = lambda: memory(xi, memory.initial_state(xi.dtype))[1]  # noqa: E731
+        _require_shape(f"reads of {approach.memory}", (memory.read_size,), read)
 
 
 def _require_shape(what: str, shape: tuple[int, ...], function: Any, *args: Any) -> None:

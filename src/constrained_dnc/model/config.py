@@ -9,7 +9,8 @@ from constrained_dnc.errors import (
     LARGEST,
     SMALLEST,
     SettingError,
-    coerce_numbers,
+    bounded,
+    check_bounds,
     require_integer,
     require_number,
 )
@@ -26,27 +27,23 @@ MOST_SLOTS = 2**24
 class ModelConfig:
     """Sizes and constants of a DNC; the defaults are the paper's."""
 
-    memory_size: int = SLOTS
+    memory_size: int = bounded(SLOTS, 1, MOST_SLOTS)
     """Slots of the memory, N, in training; a trained model runs with any number."""
-    word_size: int = 16
+    word_size: int = bounded(16, 1)
     """Entries of one slot, W."""
-    num_reads: int = 4
+    num_reads: int = bounded(4, 1)
     """Read heads, R."""
-    hidden_size: int = 128
+    hidden_size: int = bounded(128, 1)
     """Width of the controller, H."""
     clip_value: float | None = 20.0
     """Controller output and state and the DNC's output are clipped to +- this; None disables it."""
-    forget_bias: float = 0.0
+    forget_bias: float = bounded(0.0, -LARGEST)
     """Added to the forget gate of LSTM-type controllers before its sigmoid."""
 
     def __post_init__(self) -> None:
-        require_integer("model.memory_size", self.memory_size, 1, MOST_SLOTS)
-        for name in ("word_size", "num_reads", "hidden_size"):
-            require_integer(f"model.{name}", getattr(self, name), 1)
         if self.clip_value is not None:
             require_number("model.clip_value", self.clip_value, SMALLEST)
-        require_number("model.forget_bias", self.forget_bias, -LARGEST)
-        coerce_numbers(self)
+        check_bounds(self, "model.")
 
 
 def require_memory_size(value: object, most: int = MOST_SLOTS) -> None:

@@ -6,6 +6,7 @@ A user-defined constraint is a subclass of `AbstractConstraint`; see `docs/exten
 from __future__ import annotations
 
 from functools import partial
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -25,6 +26,8 @@ class AbstractConstraint(eqx.Module):
     both. Its arrays are trained, saved and loaded with the model.
     """
 
+    is_random: ClassVar[bool] = True  # whether `carry` may use its key
+
     @property
     def name(self) -> str:
         """The name of its loss, without `_loss`."""
@@ -37,11 +40,6 @@ class AbstractConstraint(eqx.Module):
     @property
     def changes_state(self) -> bool:
         return type(self).carry is not AbstractConstraint.carry
-
-    @property
-    def uses_key(self) -> bool:
-        """Whether `carry` may be random."""
-        return self.changes_state
 
     def carry(self, cell: Float[Array, "cell"], key: Array | None) -> Float[Array, "cell"]:
         """The cell state that a sample carries to the next step.
@@ -64,9 +62,7 @@ class AbstractConstraint(eqx.Module):
 class Compression(AbstractConstraint):
     """The carried state is tanh of the cell state."""
 
-    @property
-    def uses_key(self) -> bool:
-        return False
+    is_random: ClassVar[bool] = False
 
     def carry(self, cell: Float[Array, "cell"], key: Array | None) -> Float[Array, "cell"]:
         return jnp.tanh(cell)
@@ -117,14 +113,11 @@ class Rounding(AbstractConstraint):
     The gradient is that of the identity (straight-through estimator).
     """
 
+    is_random: ClassVar[bool] = False
     levels: int = eqx.field(static=True)
 
     def __check_init__(self) -> None:
         check_settings("rounding", vars(self))
-
-    @property
-    def uses_key(self) -> bool:
-        return False
 
     def carry(self, cell: Float[Array, "cell"], key: Array | None) -> Float[Array, "cell"]:
         steps = (self.levels - 1) / 2
@@ -135,11 +128,8 @@ class Rounding(AbstractConstraint):
 class Snapping(AbstractConstraint):
     """The carried state is the nearest of a few states; for inference, not an approach's part."""
 
+    is_random: ClassVar[bool] = False
     states: Float[Array, "count cell"]
-
-    @property
-    def uses_key(self) -> bool:
-        return False
 
     def carry(self, cell: Float[Array, "cell"], key: Array | None) -> Float[Array, "cell"]:
         distances = jnp.sum((self.states - cell) ** 2, axis=-1)

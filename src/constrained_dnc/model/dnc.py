@@ -17,6 +17,7 @@ from constrained_dnc.model.controllers import (
     lecun_normal,
 )
 from constrained_dnc.model.growing import Growing
+from constrained_dnc.model.leaves import with_fields
 from constrained_dnc.model.memory import AbstractMemory
 from constrained_dnc.shapes import AnyArray, Array, Float
 
@@ -104,17 +105,11 @@ class DNC(eqx.Module):
     @property
     def uses_key(self) -> bool:
         """Whether a constraint may be random in training."""
-        return any(constraint.uses_key for constraint in self.constraints)
+        return any(each.changes_state and each.is_random for each in self.constraints)
 
     def with_memory_size(self, size: int | Growing) -> DNC:
         """This model with another number of memory slots, or with a memory that grows."""
-        memory = self.memory.with_size(size)
-        return eqx.tree_at(
-            lambda model: model.memory,
-            self,
-            memory,
-            is_leaf=lambda node: isinstance(node, AbstractMemory),
-        )
+        return with_fields(self, memory=self.memory.with_size(size))
 
     def initial_state(self, num_steps: int | None = None) -> DNCState:
         """The state of one sample before the first of `num_steps` steps."""
@@ -207,8 +202,7 @@ class DNC(eqx.Module):
         needed = [(batch, *leaf.shape) for leaf in fresh]
         shapes = [jnp.shape(leaf) for leaf in jax.tree.leaves(state)]
         if shapes != needed:
-            accepted = f"arrays of the shapes {needed}"
-            raise SettingError("the state", shapes, accepted)
+            raise SettingError("the state", shapes, f"arrays of the shapes {needed}")
 
     def _constrain(self, step: ControllerStep, key: Array | None) -> ControllerState:
         """The controller state for the next step: constraints in their order, then clipping."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import accumulate
 from typing import Any
 
 import equinox as eqx
@@ -23,8 +22,8 @@ from constrained_dnc.model.addressing import (
     usage_after_write,
 )
 from constrained_dnc.model.growing import Growing, slot_mask, slots_after_growth
-from constrained_dnc.model.memory import AbstractMemory
-from constrained_dnc.shapes import Array, Bool, Float, Int
+from constrained_dnc.model.memory import AbstractMemory, cut
+from constrained_dnc.shapes import Array, Float, Int
 
 LOOKUPS: dict[str, Callable[..., Float[Array, "heads slots"]]] = {
     "every-slot": content_weights,
@@ -115,7 +114,10 @@ class DNCMemory(AbstractMemory):
         usage = usage_after_step(
             state.usage, state.write_weights, state.read_weights, xi.free_gates
         )
-        slots, exists = self._grow(state.slots, usage)
+        slots = exists = None  # of a fixed size: all slots exist
+        if isinstance(self.size, Growing) and state.slots is not None:
+            slots = slots_after_growth(state.slots, usage, self.size)
+            exists = slot_mask(slots, usage.shape[-1])
 
         keys, strengths = xi.write_key[None, :], xi.write_strength[None]
         (content,) = self.lookup(state.memory, keys, strengths, usage, exists)
@@ -139,9 +141,7 @@ class DNCMemory(AbstractMemory):
     def split(self, vector: Float[Array, "interface"]) -> Interface:
         """Cut the interface vector into its parts and bring each into its range."""
         reads, word = self.num_reads, self.word_size
-        sizes = interface_parts(reads, word)
-        ends = list(accumulate(sizes.values()))
-        parts = dict(zip(sizes, jnp.split(vector, ends[:-1]), strict=True))
+        parts = cut(vector, interface_parts(reads, word))
         return Interface(
             read_keys=parts["read_keys"].reshape(reads, word),
             read_strengths=jax.nn.softplus(parts["read_strengths"]),
@@ -166,15 +166,6 @@ class DNCMemory(AbstractMemory):
             return outputs
         assert state.slots is not None
         return eqx.error_if(outputs, state.slots > state.usage.shape[-1], self.size.refusal)
-
-    def _grow(
-        self, slots: Int[Array, ""] | None, usage: Float[Array, "slots"]
-    ) -> tuple[Int[Array, ""] | None, Bool[Array, "slots"] | None]:
-        """The number of slots from now on and their mask; None and None for a fixed size."""
-        if slots is None or not isinstance(self.size, Growing):
-            return None, None
-        slots = slots_after_growth(slots, usage, self.size)
-        return slots, slot_mask(slots, usage.shape[-1])
 
 
 def interface_parts(num_reads: int, word_size: int) -> dict[str, int]:

@@ -1,15 +1,27 @@
-"""The arrays of a tree by name, for files and for the kernel."""
+"""Trees of arrays: their leaves by name, and modules with other parts."""
 
 from __future__ import annotations
 
-from typing import Any
+import copy
+from typing import Any, TypeVar
 
+import equinox as eqx
 import jax
 import numpy as np
 from jaxtyping import Shaped
 
 from constrained_dnc.errors import RunError
 from constrained_dnc.files import Tensors
+
+Module = TypeVar("Module", bound=eqx.Module)
+
+
+def with_fields(module: Module, **fields: Any) -> Module:
+    """A copy of a module with other values of some fields; its `__init__` is not called."""
+    other = copy.copy(module)
+    for name, value in fields.items():
+        object.__setattr__(other, name, value)
+    return other
 
 
 def named_leaves(tree: Any) -> list[tuple[str, Any]]:

@@ -1,19 +1,21 @@
-"""What a memory is. The DNC's, an NTM's and none are in files of their own.
+"""What a memory is, and the simplest: none. A DNC's and an NTM's have files of their own.
 
 A user-defined memory is a subclass of `AbstractMemory`; see `docs/extending.md`.
 """
 
 from __future__ import annotations
 
-import copy
 from abc import abstractmethod
+from itertools import accumulate
 from typing import Any
 
 import equinox as eqx
+import jax.numpy as jnp
 from jax.typing import DTypeLike
 
 from constrained_dnc.errors import SettingError, require_integer
 from constrained_dnc.model.growing import Growing
+from constrained_dnc.model.leaves import with_fields
 from constrained_dnc.shapes import Array, Float
 
 
@@ -72,11 +74,39 @@ class AbstractMemory(eqx.Module):
             require_integer("memory_size", size, 1)
         else:
             self.require_growth()
-        other = copy.copy(self)  # `replace` would need an __init__ that takes every field
-        object.__setattr__(other, "size", size)
-        return other
+        return with_fields(self, size=size)
 
     def require_growth(self) -> None:
         """Refuse a memory that cannot grow."""
         if not self.can_grow:
             raise SettingError(f"{type(self).__name__} is a memory that cannot grow")
+
+
+class NoMemory(AbstractMemory):
+    """Reads nothing, writes nothing: what is left of a DNC is a recurrent network."""
+
+    size: int | Growing = eqx.field(static=True)
+    word_size: int = eqx.field(static=True)  # like the others without effect
+    num_reads: int = eqx.field(static=True)
+
+    @property
+    def interface_size(self) -> int:
+        return 0
+
+    @property
+    def read_size(self) -> int:
+        return 0
+
+    def initial_state(self, dtype: DTypeLike, num_steps: int | None = None) -> tuple[()]:
+        return ()
+
+    def __call__(
+        self, vector: Float[Array, "interface"], state: tuple[()]
+    ) -> tuple[tuple[()], Float[Array, "read_size"]]:
+        return (), jnp.zeros(0, vector.dtype)
+
+
+def cut(vector: Float[Array, "entries"], sizes: dict[str, int]) -> dict[str, Float[Array, "part"]]:
+    """The parts of a vector by name, in the order of their sizes."""
+    ends = list(accumulate(sizes.values()))
+    return dict(zip(sizes, jnp.split(vector, ends[:-1]), strict=True))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import accumulate
 from typing import Any
 
 import equinox as eqx
@@ -12,7 +11,7 @@ from jax.typing import DTypeLike
 
 from constrained_dnc.model.addressing import cosine_similarity, softmax_over_slots
 from constrained_dnc.model.growing import Growing
-from constrained_dnc.model.memory import AbstractMemory
+from constrained_dnc.model.memory import AbstractMemory, cut
 from constrained_dnc.shapes import Array, Float
 
 EMPTY = 1e-6
@@ -81,9 +80,7 @@ class NTMMemory(AbstractMemory):
 
     def split(self, vector: Float[Array, "interface"]) -> NTMInterface:
         """Cut the interface vector into its parts and bring each into its range."""
-        sizes, heads = self._parts(), self.num_reads + 1
-        ends = list(accumulate(sizes.values()))
-        parts = dict(zip(sizes, jnp.split(vector, ends[:-1]), strict=True))
+        parts, heads = cut(vector, self._parts()), self.num_reads + 1
         return NTMInterface(
             keys=parts["keys"].reshape(heads, self.word_size),
             strengths=jax.nn.softplus(parts["strengths"]),

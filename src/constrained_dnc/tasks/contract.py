@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -51,25 +50,21 @@ def _flaws_of_attributes(task: AbstractTask) -> Iterator[str]:
 
 def _flaws_of_shapes(task: AbstractTask, batch: Batch, length: int) -> Iterator[str]:
     steps = task.num_steps(length)
-    arrays: dict[str, tuple[Any, tuple[int, ...]]] = {
-        "inputs": (np.float32, (steps, BATCH_SIZE, task.input_size)),
-        "targets": (np.float32, (steps, BATCH_SIZE, task.output_size)),
-        "mask": (np.bool_, (steps, BATCH_SIZE)),
+    expected = {
+        "inputs": f"float32 of shape {(steps, BATCH_SIZE, task.input_size)}",
+        "targets": f"float32 of shape {(steps, BATCH_SIZE, task.output_size)}",
+        "mask": f"bool of shape {(steps, BATCH_SIZE)}",
     }
-    for name, (dtype, shape) in arrays.items():
+    for name, needed in expected.items():
         array = np.asarray(getattr(batch, name))
-        if (array.dtype, array.shape) != (dtype, shape):
-            expected = f"{np.dtype(dtype)} of shape {shape}"
-            yield f"{name} must be {expected}, not {array.dtype} of shape {array.shape}"
+        if (found := f"{array.dtype} of shape {array.shape}") != needed:
+            yield f"{name} must be {needed}, not {found}"
     if np.shape(batch.num_steps) != (BATCH_SIZE,) or np.max(batch.num_steps) > steps:
         yield f"num_steps must have {BATCH_SIZE} entries of at most {steps}, its num_steps(length)"
     if not 1 <= task.encoding_steps(length) <= steps:
         yield f"encoding_steps(length) is {task.encoding_steps(length)}, not from 1 to {steps}"
     if (batch.length, len(batch.problems)) != (length, BATCH_SIZE):
-        yield (
-            f"a batch of {BATCH_SIZE} samples has length {batch.length} "
-            f"and {len(batch.problems)} problems"
-        )
+        yield f"its {len(batch.problems)} problems of length {batch.length} must be {BATCH_SIZE}"
 
 
 def _flaws_of_values(task: AbstractTask, batch: Batch, length: int) -> Iterator[str]:

@@ -31,15 +31,6 @@ def format_entries(entries: Sequence[int | None]) -> str:
     return " ".join("?" if entry is None else str(entry) for entry in entries)
 
 
-def format_rounded(value: float) -> str:
-    """One rounded entry.
-
-    >>> format_rounded(3.0), format_rounded(float("nan"))
-    ('3', '?')
-    """
-    return format_entries((integer_or_none(value),))
-
-
 def label_columns(
     channels: Sequence[str], columns: Iterable[Iterable[float]], first: int
 ) -> dict[str, dict[int, str]]:
@@ -49,7 +40,10 @@ def label_columns(
     {'result': {6: '3', 7: '?'}}
     """
     return {
-        channel: {step: format_rounded(value) for step, value in enumerate(column, first)}
+        channel: {
+            step: format_entries((integer_or_none(value),))
+            for step, value in enumerate(column, first)
+        }
         for channel, column in zip(channels, columns, strict=True)
     }
 

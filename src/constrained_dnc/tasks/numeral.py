@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 
 from constrained_dnc.errors import SettingError, require_integer
 from constrained_dnc.plugins import naming_failures
-from constrained_dnc.tasks.entries import format_entries, integer_or_none, round_off
+from constrained_dnc.tasks.entries import format_entries, round_off
 from constrained_dnc.tasks.sequence import AbstractSequenceTask
 from constrained_dnc.tasks.task import Problem
 
@@ -66,12 +66,11 @@ class AbstractNumeralTask(AbstractSequenceTask):
         self, symbols: Int[np.ndarray, "batch length columns"]
     ) -> Int[np.ndarray, "batch length results"]:
         results = self._apply_rule(symbols[:, :, 0])
-        for value in (results.min(), results.max()):
-            if not 0 <= value < self.num_numerals:
-                raise SettingError(
-                    f"the rule of the task {self.name} returned {value}, "
-                    f"which is not among the {accepted_numerals(self.num_numerals)}"
-                )
+        worst = results.min() if results.min() < 0 else results.max()
+        if not 0 <= worst < self.num_numerals:
+            accepted = accepted_numerals(self.num_numerals)
+            name = f"the rule of the task {self.name}"
+            raise SettingError(f"{name} returned {worst}, which is not among the {accepted}")
         return results[:, :, np.newaxis]
 
     def _apply_rule(
@@ -95,11 +94,6 @@ class AbstractNumeralTask(AbstractSequenceTask):
     def unscale(self, values: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
         """From [-1, 1] to 0 ... num_numerals - 1, rounded; what lies outside is not clamped."""
         return round_off((values + 1) * ((self.num_numerals - 1) / 2))
-
-    def answers(
-        self, symbols: Float[np.ndarray, "batch length results"]
-    ) -> list[tuple[int | None, ...]]:
-        return [tuple(map(integer_or_none, row)) for row in symbols[:, :, 0].tolist()]
 
     def parse(self, text: str) -> tuple[int, ...]:
         if self.num_numerals <= 10 and text.isascii() and text.isdigit():

@@ -60,14 +60,9 @@ def _make(path: str, loaded: object) -> AbstractTask:
     if missing:
         raise SettingError(f"task {path} must also define {', '.join(missing)}")
     require_name(f"name of the task {path}", task.name)
-    if _is_taken(task):
+    owner: object = BUILT_IN.get(task.name)
+    if owner is None and task.name in installed_tasks().names:
+        owner = installed_tasks()[task.name].load()
+    if owner not in (None, task):
         raise SettingError(f"the task {path} needs another name: {task.name} is taken")
     return task()
-
-
-def _is_taken(task: type[AbstractTask]) -> bool:
-    """Whether a built-in or an installed task has the name of this one."""
-    if task.name in BUILT_IN:
-        return task is not BUILT_IN[task.name]
-    installed = installed_tasks()
-    return task.name in installed.names and task is not installed[task.name].load()

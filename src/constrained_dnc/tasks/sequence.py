@@ -7,7 +7,7 @@ import abc
 import numpy as np
 from jaxtyping import Float, Int
 
-from constrained_dnc.tasks.entries import label_columns, round_off
+from constrained_dnc.tasks.entries import integer_or_none, label_columns, round_off
 from constrained_dnc.tasks.problems import AbstractProblemTask
 from constrained_dnc.tasks.task import Answer, Batch, CellLabels, Problem, Scores
 
@@ -40,9 +40,11 @@ class AbstractSequenceTask(AbstractProblemTask):
     def unscale(self, values: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
         """The symbols that outputs stand for; NaN where an output is not finite."""
 
-    @abc.abstractmethod
-    def answers(self, symbols: Float[np.ndarray, "batch length results"]) -> list[Answer]:
-        """Result symbols as plain values."""
+    def entries(
+        self, symbols: Float[np.ndarray, "batch length results"]
+    ) -> Float[np.ndarray, "batch length"]:
+        """The entries of answers, from their result symbols."""
+        return symbols[:, :, 0]
 
     def encode(self, problems: tuple[Problem, ...]) -> Batch:
         symbols = self.symbols(problems)
@@ -75,13 +77,13 @@ class AbstractSequenceTask(AbstractProblemTask):
         return label_columns(self.output_channels, columns, length + 1)
 
     def read(self, outputs: Float[np.ndarray, "time batch outputs"], length: int) -> list[Answer]:
-        return self.answers(self._result_symbols(outputs, length).swapaxes(0, 1))
+        entries = self.entries(self._result_symbols(outputs, length).swapaxes(0, 1))
+        return [tuple(map(integer_or_none, row)) for row in entries.tolist()]
 
     def grade(self, batch: Batch, outputs: Float[np.ndarray, "time batch outputs"]) -> Scores:
         targets = np.asarray(batch.targets, np.float64)
-        correct = self._result_symbols(outputs, batch.length) == self._result_symbols(
-            targets, batch.length
-        )
+        answers, results = (self._result_symbols(y, batch.length) for y in (outputs, targets))
+        correct = answers == results
         return Scores(correct.mean((0, 2)), correct.all((0, 2)).astype(np.float64))
 
     def _result_symbols(

@@ -108,11 +108,11 @@ class AbstractTask(abc.ABC):
 
     @property
     def input_channels(self) -> tuple[str, ...]:
-        return _numbered("input", self._example.inputs.shape[2])
+        return tuple(f"input {1 + index}" for index in range(self._example.inputs.shape[2]))
 
     @property
     def output_channels(self) -> tuple[str, ...]:
-        return _numbered("output", self._example.targets.shape[2])
+        return tuple(f"output {1 + index}" for index in range(self._example.targets.shape[2]))
 
     @property
     def input_size(self) -> int:
@@ -279,7 +279,7 @@ def _checked_sample(sample: Callable[..., Any]) -> Callable[..., Batch]:
                 kind = f"a tuple of {len(made)}" if isinstance(made, tuple) else type(made).__name__
                 raise SettingError(f"{name} must return inputs, targets, mask, not {kind}")
             inputs, targets, mask = map(np.asarray, made)
-            _check_shapes(name, batch_size, inputs, targets, mask)
+            _check_arrays(name, batch_size, inputs, targets, mask)
             mask = mask.astype(np.bool_)
             num_steps = len(mask) - np.argmax(mask[::-1], axis=0)
             numbers = range(1, batch_size + 1)
@@ -290,20 +290,16 @@ def _checked_sample(sample: Callable[..., Any]) -> Callable[..., Batch]:
     return checked
 
 
-def _check_shapes(name: str, batch_size: int, inputs: Any, targets: Any, mask: Any) -> None:
-    wanted = {"inputs": (inputs, 3), "targets": (targets, 3), "mask": (mask, 2)}
-    for array_name, (array, dimensions) in wanted.items():
-        shape = ("time", batch_size, "channels")[:dimensions]
-        if array.ndim != dimensions or array.shape[1] != batch_size or not array.size:
-            accepted = f"({', '.join(map(str, shape))})"
+def _check_arrays(name: str, batch_size: int, inputs: Any, targets: Any, mask: Any) -> None:
+    steps = len(inputs) if inputs.ndim else 0
+    for kind, array in {"inputs": inputs, "targets": targets, "mask": mask}.items():
+        needed = (steps or "time", batch_size, "channels")[: 2 if kind == "mask" else 3]
+        fits = array.ndim == len(needed) and array.shape[:2] == (steps, batch_size) and array.size
+        if not fits or array.dtype.kind not in "biuf":
+            shape = f"({', '.join(map(str, needed))})"
             raise SettingError(
-                f"{name} returned {array_name} of shape {array.shape}, not {accepted}"
-            )
-        if array.dtype.kind not in "biuf":
-            raise SettingError(f"{name} returned {array_name} of type {array.dtype}, not numbers")
-        if len(array) != len(inputs):
-            raise SettingError(
-                f"{name} returned inputs of {len(inputs)} steps and {array_name} of {len(array)}"
+                f"{name} returned {array.dtype} of shape {array.shape} as {kind}, "
+                f"not numbers of shape {shape}"
             )
     if not mask.any(axis=0).all():
         empty = int(np.argmin(mask.any(axis=0)))
@@ -325,7 +321,6 @@ def generator_of(key: Key) -> np.random.Generator:
 
     The number of parts goes first, as (5,) and (5, 0) are one seed to NumPy.
     """
-    key = plain_key(key)
     parts = key if isinstance(key, Sequence) else (key,)
     return np.random.default_rng((len(parts), *parts))
 
@@ -336,7 +331,3 @@ def as_floats(outputs: ArrayLike) -> Float[np.ndarray, "..."]:
     if values.dtype.kind not in "fiu":
         raise SettingError("type of outputs", str(values.dtype), "real numbers")
     return values.astype(np.float64)
-
-
-def _numbered(name: str, count: int) -> tuple[str, ...]:
-    return tuple(f"{name} {number}" for number in range(1, count + 1))

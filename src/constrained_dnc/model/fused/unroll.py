@@ -14,13 +14,7 @@ from jaxtyping import Array, Float, Int
 
 from constrained_dnc.cores import MAX_THREADS
 from constrained_dnc.errors import RunError, SettingError, require_integer
-from constrained_dnc.model.constraints import (
-    AbstractConstraint,
-    Compression,
-    Noise,
-    Rounding,
-    Snapping,
-)
+from constrained_dnc.model.constraints import Compression, Noise, Rounding, Snapping
 from constrained_dnc.model.controllers import FeedForward, Lstm, LstmState
 from constrained_dnc.model.dnc import DNC, DNCState
 from constrained_dnc.model.dnc_memory import LOOKUPS, DNCMemory, MemoryState
@@ -118,7 +112,7 @@ class FusedUnroll:
         size, growth = dnc.memory.size, None
         if isinstance(size, Growing):
             growth = _kernel.Growing(size.free_capacity, size.limit)
-        slots = size.start if isinstance(size, Growing) else int(size)
+        slots = size.start if isinstance(size, Growing) else size
         with _refusals():
             arrays = self._kernel.forward(
                 settings, parameters, values, slots, changes, keep, weights, growth, start, end
@@ -178,20 +172,14 @@ def unsupported_reason(dnc: DNC) -> str | None:
         return f"fused has no memory {type(memory).__name__}"
     if type(controller) is FeedForward and dnc.changes_state:
         return "a feed-forward controller has no state to constrain"
-    for constraint in dnc.constraints:
-        if not _is_supported(constraint):
-            name = type(constraint).__name__
-            return f"fused has no constraint {name} on the cell state"
+    for constraint in dnc.constraints:  # losses without parameters are computed in JAX
+        is_loss = not constraint.changes_state and not jax.tree.leaves(constraint)
+        if not is_loss and type(constraint) not in (Compression, Noise, Rounding, Snapping):
+            return f"fused has no constraint {type(constraint).__name__} on the cell state"
     for name, leaf in named_leaves(dnc):
         if leaf.dtype != np.float32:
             return f"{name} is {leaf.dtype}, and fused computes in float32"
     return None
-
-
-def _is_supported(constraint: AbstractConstraint) -> bool:
-    """Whether it is built-in or only a loss without parameters: losses are computed in JAX."""
-    is_loss = not constraint.changes_state and not jax.tree.leaves(constraint)
-    return type(constraint) in (Compression, Noise, Rounding, Snapping) or is_loss
 
 
 def _refuse_unsupported(dnc: DNC) -> None:
