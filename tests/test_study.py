@@ -110,8 +110,8 @@ def test_missing_names_trials_memories_and_analyses(tmp_path: Path) -> None:
     (path / "results" / "sort-reg-1-20000.parquet").unlink()
     assert read_study(path).missing() == [
         "sort, reg: 1 of 2 trials have results.",
-        "sort, reg: 1 of 2 trials have results with 500 slots.",
-        "sort, reg: 1 of 2 trials have results with a growing memory.",
+        "sort, reg: 1 of 2 trials have results with memory 500.",
+        "sort, reg: 1 of 2 trials have results with memory growing.",
         "1 of 1 runs have no state-space and memory analysis.",
     ]
 

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from constrained_dnc.choices import RULES
 from constrained_dnc.config import with_min_iterations
 from constrained_dnc.digital.state_count import state_count
 from constrained_dnc.errors import RunError
@@ -24,12 +25,13 @@ from constrained_dnc.model.backend import FusedBackend, PureBackend
 from constrained_dnc.results import read_results_file
 from constrained_dnc.study import read_study
 from constrained_dnc.study.layout import failure_file, results_file, run_folder, write_failure
-from constrained_dnc.sweep.plan import Plan, make_request, open_study
+from constrained_dnc.sweep.plan import Plan
 from constrained_dnc.sweep.trial import estimate_seconds, run_trial
 from constrained_dnc.training.loop import train
 from constrained_dnc.training.observer import Observer
 from constrained_dnc.training.run import load_run
 from constrained_dnc.training.stopping import Stop
+from smoke_studies import open_smoke
 from tiny_runs import fingerprint, tiny_config
 
 BAD_TASKS = """
@@ -112,11 +114,9 @@ def plan(tmp_path) -> Plan:
     return planned(tmp_path)
 
 
-def planned(folder, rules=()) -> Plan:
-    request = make_request("smoke", rules=rules)
-    opened = open_study(folder, request)
-    config = tiny_config(iterations=20, checkpoint_every=5)
-    return Plan(folder, (config,), opened.rules, opened.analyses)
+def planned(folder, rules=RULES) -> Plan:
+    open_smoke(folder, rules=rules)
+    return Plan(folder, (tiny_config(iterations=20, checkpoint_every=5),), tuple(rules))
 
 
 @pytest.fixture

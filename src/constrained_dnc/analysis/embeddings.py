@@ -23,7 +23,7 @@ from constrained_dnc.cores import available_cores
 from constrained_dnc.errors import RunError
 from constrained_dnc.files import corruption_named, make_folder, write_atomically
 from constrained_dnc.study import Study
-from constrained_dnc.study.layout import embedding_file
+from constrained_dnc.study.layout import EMBEDDINGS
 
 PHASES = ("encoding", "decoding")
 FEWEST_STATES = 4  # of one phase; a path of fewer is not a picture
@@ -87,4 +87,4 @@ def stored_at(study: Study, states: Float[np.ndarray, "time batch dimensions"]) 
     """The file of these states' embedding, named by the states and the version of scikit-learn."""
     digest = hashlib.sha256(f"{sklearn.__version__} {states.shape} {states.dtype}".encode())
     digest.update(np.ascontiguousarray(states).tobytes())
-    return embedding_file(study.path, digest.hexdigest()[:32])
+    return study.path / EMBEDDINGS / f"{digest.hexdigest()[:32]}.npy"

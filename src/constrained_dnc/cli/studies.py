@@ -103,10 +103,9 @@ class Study:
 
     def _plan(self) -> Plan:
         """The runs that are requested; all of the study's, if only its folder is named."""
-        from constrained_dnc.study.layout import is_study  # noqa: PLC0415 - slow to import
-        from constrained_dnc.sweep.plan import (  # noqa: PLC0415
-            make_request,
+        from constrained_dnc.sweep.plan import (  # noqa: PLC0415 - slow to import
             open_study,
+            plan_study,
             reopen_study,
         )
 
@@ -115,7 +114,7 @@ class Study:
         tasks, trials = self.tasks, self.trials
         approaches: Sequence[str | Approach] = self.approaches
         rules, inferences, analyses = self.rules, self.inference, not self.no_analyses
-        if self.study and "--preset" not in options and is_study(folder):
+        if self.study and "--preset" not in options and (folder / "study.json").is_file():
             stored = reopen_study(folder, trust_code=self.trust_code)
             if options <= {"--study", "--workers", "--scheduler", "--trust-code"}:
                 return stored
@@ -126,18 +125,18 @@ class Study:
             rules = rules if "--rules" in options else stored.rules
             inferences = inferences if "--inference" in options else stored.inferences
             analyses = analyses and stored.analyses
-        settings = (self.model, self.training, self.evaluation)
-        request = make_request(
+        plan = plan_study(
+            folder,
             self.preset,
             tasks,
             approaches,
             trials,
-            parts=settings,
+            parts=(self.model, self.training, self.evaluation),
             rules=rules,
             analyses=analyses,
             inferences=inferences,
         )
-        return open_study(folder, request, ["study", *self.arguments])
+        return open_study(plan, ["study", *self.arguments])
 
 
 def _stored_parts(path: Path) -> Parts:

@@ -6,6 +6,7 @@ results/RUN_ID-ITERATIONS.parquet  the table of results, one row per rule, memor
 analysis/RUN_ID.npz           arrays of the state-space and memory analyses
 analysis/embeddings/HASH.npy  t-SNE, by the hash of the embedded states
 failures/RUN_ID.txt           the traceback of a run that failed
+lock                          held while study.json is changed
 locks/RUN_ID                  held by the worker of a run
 report/                       index.html, and its tables/ and figures/
 """
@@ -31,7 +32,7 @@ from constrained_dnc.files import (
 from constrained_dnc.results import concat_results, read_results_file
 from constrained_dnc.training.observer import logger
 
-STUDY = "study.json"
+STUDY, LOCK = "study.json", "lock"
 RUNS, RESULTS, ANALYSIS, FAILURES, LOCKS = "runs", "results", "analysis", "failures", "locks"
 EMBEDDINGS = f"{ANALYSIS}/embeddings"
 PAGE, TABLES, FIGURES = "report/index.html", "report/tables", "report/figures"
@@ -39,9 +40,13 @@ PAGE, TABLES, FIGURES = "report/index.html", "report/tables", "report/figures"
 RESULTS_NAME = re.compile(r"(?P<run_id>.+)-(?P<iterations>\d+)\.parquet")
 
 
-def is_study(study: Path) -> bool:
-    """Whether a folder holds a study."""
-    return (study / STUDY).is_file()
+def flat_settings(settings: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Settings by name, such as training.learning_rate."""
+    return {
+        f"{part}.{name}": value
+        for part, values in settings.items()
+        for name, value in values.items()
+    }
 
 
 def seeds_of(request: Mapping[str, Any]) -> Sequence[int]:
@@ -53,19 +58,6 @@ def seeds_of(request: Mapping[str, Any]) -> Sequence[int]:
 def run_folder(study: Path, run_id: str) -> Path:
     """The directory of a run."""
     return study / RUNS / run_id
-
-
-def study_lock(study: Path) -> Path:
-    """Held while study.json is changed."""
-    return study / "lock"
-
-
-def lock_file(study: Path, run_id: str) -> Path:
-    """Held by the worker of a run while it trains, evaluates, analyses and stores results."""
-    return study / LOCKS / run_id
-
-
-# results ------------------------------------------------------------------------------------------
 
 
 def results_file(study: Path, run_id: str, iterations: int) -> Path:
@@ -99,9 +91,6 @@ def read_results(study: Path, run_ids: Mapping[str, Any]) -> pd.DataFrame:
     return concat_results(tables)
 
 
-# analysis -----------------------------------------------------------------------------------------
-
-
 def analysis_file(study: Path, run_id: str) -> Path:
     """The file with the arrays of a run's analyses."""
     return study / ANALYSIS / f"{run_id}.npz"
@@ -111,14 +100,6 @@ def write_analysis(study: Path, run_id: str, arrays: Mapping[str, np.ndarray]) -
     """Store the arrays of a run's analyses."""
     make_folder(study / ANALYSIS)
     write_arrays(analysis_file(study, run_id), arrays)
-
-
-def embedding_file(study: Path, digest: str) -> Path:
-    """The file with the embedding of states that have this hash."""
-    return study / EMBEDDINGS / f"{digest}.npy"
-
-
-# failures -----------------------------------------------------------------------------------------
 
 
 def failure_file(study: Path, run_id: str) -> Path:
@@ -142,16 +123,14 @@ def read_failures(study: Path, runs: Mapping[str, Mapping[str, Any]]) -> Iterato
             yield {"run_id": run_id, **run, "reason": reason}
 
 
-def quarantine_corrupt_files(study: Path) -> list[str]:
-    """Rename corrupt results and analyses so that they are made again; returns warnings."""
-    warnings = []
+def quarantine_corrupt_files(study: Path) -> None:
+    """Rename corrupt results and analyses, with a warning, so that they are made again."""
     for path in sorted([*study.glob(f"{RESULTS}/*.parquet"), *study.glob(f"{ANALYSIS}/*.npz")]):
         try:
             read_arrays(path) if path.suffix == ".npz" else read_results_file(path)
         except RunError as error:
             path.replace(path.with_name(f"{path.name}.corrupt"))
-            warnings.append(f"{error}; it is renamed {path.name}.corrupt and made again")
-    return warnings
+            logger.warning("%s; it is renamed %s.corrupt and made again", error, path.name)
 
 
 def remove_remains(study: Path, run_id: str) -> None:

@@ -7,7 +7,6 @@ import time
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import SupportsFloat
 
 from constrained_dnc.analysis.internals import analyse_model, analyse_run
@@ -83,7 +82,6 @@ def run_trial(plan: Plan, config_text: str, sources: Mapping[str, bytes] | None 
 
 
 def _run(plan: Plan, config: Config) -> str:
-    folder = run_folder(plan.folder, config.run_id)
     # A worker that the scheduler took for dead may still be at work: wait for its lock.
     lock = plan.lock(config)
     make_folder(lock.parent)
@@ -91,30 +89,28 @@ def _run(plan: Plan, config: Config) -> str:
         remove_remains(plan.folder, config.run_id)
         if not plan.is_done(config):
             use_compilation_cache()
-            run = _trained(config, folder)
-            _complete(plan, run.config, run)
-        return open_run(folder).status.state
+            _complete(plan, _trained(plan, config))
+        return open_run(run_folder(plan.folder, config.run_id)).status.state
 
 
-def _trained(config: Config, folder: Path) -> Run:
+def _trained(plan: Plan, config: Config) -> Run:
     """Train a run to its end; one that has ended needs no checkpoint to be evaluated."""
-    threads = 1
+    folder, threads = run_folder(plan.folder, config.run_id), 1
     if (folder / CONFIG).exists():
         stored = open_run(folder)
         threads = stored.threads  # a gathered run may have begun with more
-        before = stored.config.training.iterations
-        config = with_min_iterations(config, before)  # an earlier request may have wanted more
+        # An earlier request may have wanted more.
+        config = with_min_iterations(config, stored.config.training.iterations)
         has_checkpoint = any((folder / name).exists() for name in CHECKPOINTS)
-        has_ended = config.training.iterations == before and stored.status.state in ENDED
-        if has_ended and not has_checkpoint:
+        if not (has_checkpoint or needs_training(plan, config)):
             replace_config(folder, config)
             return open_run(folder)
     return train(config, folder, threads=threads)
 
 
-def _complete(plan: Plan, config: Config, run: Run) -> None:
+def _complete(plan: Plan, run: Run) -> None:
     """Evaluate and analyse; the results are written last, because they make the run done."""
-    rules = plan.rules_of(config)
+    config, rules = run.config, plan.rules_of(run.config)
     if plan.analyses:
         for rule in rules:  # for the state count in the results
             digital_of(run, run.selected(rule), threads=1)
