@@ -200,7 +200,7 @@ def _study_json(request: Request, runs: dict[str, object]) -> dict[str, object]:
         "settings": {part: asdict(values) for part, values in settings.items()},
         "runs": runs,
         "versions": {"constrained-dnc": "0.1.0", "jax": "0.9"},
-        "platform": "a made-up machine",
+        "platform": {"system": "a made-up machine"},
         "command": "cdnc reproduce --preset synthetic --tasks " + " ".join(published.TASKS * 3),
         "created": "2025-01-01T12:00:00",
     }

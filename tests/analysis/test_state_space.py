@@ -8,7 +8,6 @@ from constrained_dnc.analysis.state_space import (
     curvature,
     embed,
     reduce_states,
-    split_phases,
 )
 
 RNG = np.random.default_rng(0)
@@ -88,8 +87,6 @@ def test_what_is_stored() -> None:
         "curvature": (),
         "encoding_steps": (),
     }
-    encoding, decoding = split_phases(stored["states"], int(stored["encoding_steps"]))
-    assert encoding.shape == decoding.shape == (31, 4, 20)
 
 
 def test_tsne_keeps_clusters_apart_and_is_repeatable() -> None:

@@ -13,7 +13,6 @@ report/                       index.html, and its tables/ and figures/
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -36,8 +35,6 @@ STUDY, LOCK = "study.json", "lock"
 RUNS, RESULTS, ANALYSIS, FAILURES, LOCKS = "runs", "results", "analysis", "failures", "locks"
 EMBEDDINGS = f"{ANALYSIS}/embeddings"
 PAGE, TABLES, FIGURES = "report/index.html", "report/tables", "report/figures"
-
-RESULTS_NAME = re.compile(r"(?P<run_id>.+)-(?P<iterations>\d+)\.parquet")
 
 
 def flat_settings(settings: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
@@ -75,19 +72,16 @@ def read_results(study: Path, run_ids: Mapping[str, Any]) -> pd.DataFrame:
     """The results of the study's runs; every other file costs a warning and is ignored."""
     tables = []
     for path in sorted((study / RESULTS).glob("*.parquet")):
-        name = RESULTS_NAME.fullmatch(path.name)
-        if name is None or name["run_id"] not in run_ids:
-            logger.warning("%s is ignored: its name is not that of a run of this study", path)
-            continue
+        run_id, _, iterations = path.stem.rpartition("-")
         try:
             table = read_results_file(path)
         except RunError as error:
             logger.warning("%s; it is left out", error)
             continue
-        if set(table["run_id"]) - {name["run_id"]}:
-            logger.warning("%s is ignored: it holds results of another run", path)
-            continue
-        tables.append(table)
+        if run_id in run_ids and iterations.isdecimal() and {*table["run_id"]} <= {run_id}:
+            tables.append(table)
+        else:
+            logger.warning("%s is ignored: it has no results of a run of this study", path)
     return concat_results(tables)
 
 
@@ -118,9 +112,8 @@ def read_failures(study: Path, runs: Mapping[str, Mapping[str, Any]]) -> Iterato
     for run_id, run in runs.items():
         path = failure_file(study, run_id)
         if path.exists():
-            lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
-            reason = next((line for line in reversed(lines) if line.strip()), "")
-            yield {"run_id": run_id, **run, "reason": reason}
+            text = path.read_text(encoding="utf-8", errors="replace")
+            yield {"run_id": run_id, **run, "reason": text.strip().rpartition("\n")[2]}
 
 
 def quarantine_corrupt_files(study: Path) -> None:

@@ -124,21 +124,15 @@ class Study:
         return tuple(rule for rule in RULES if rule in rules)
 
     def analysis(self, run_id: str, *names: str) -> dict[str, np.ndarray]:
-        """Arrays of a run's state-space and memory analyses; those that it lacks are left out."""
-        path = analysis_file(self.path, run_id)
-        if not path.exists():
-            return {}
-        try:
-            arrays = read_arrays(path)
-        except RunError as error:
-            self._corrupt[path.name] = str(error)
-            return {}
-        return {name: arrays[name] for name in names if name in arrays}
+        """Arrays of a run's state-space and memory analyses; those that it lacks are left out.
 
-    @cached_property
-    def _corrupt(self) -> dict[str, str]:
-        """Errors met while analyses were read, by file name."""
-        return {}
+        By default all; none if the file is absent or corrupt.
+        """
+        try:
+            arrays = read_arrays(analysis_file(self.path, run_id))
+        except RunError:
+            return {}
+        return {name: arrays[name] for name in names or arrays if name in arrays}
 
     def missing(self) -> list[str]:
         """A sentence for everything that was requested and is not done yet."""
@@ -160,13 +154,11 @@ class Study:
                     f"{run.task}, {run.approach}, trial {run.seed}: measured after "
                     f"{run.iterations} of {iterations} iterations."
                 )
-        without = [run for run in self.runs.index if not analysis_file(self.path, run).exists()]
+        without = [run for run in self.runs.index if not self.analysis(run)]
         if without and self.request.get("analyses", True):
-            sentences.append(
-                f"{len(without)} of {len(self.runs)} runs have no state-space and memory analysis."
-            )
-        again = "left out; resuming the study makes it again"
-        return sentences + [f"{problem}: {again}." for problem in self._corrupt.values()]
+            which = "have no readable state-space and memory analysis; resuming the study makes it"
+            sentences.append(f"{len(without)} of {len(self.runs)} runs {which}.")
+        return sentences
 
 
 def read_study(path: str | Path) -> Study:
