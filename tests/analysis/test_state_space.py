@@ -79,16 +79,6 @@ def test_fewer_dimensions_when_there_are_fewer() -> None:
     assert (still.shape, explained) == ((4, 3, 12), 1.0)
 
 
-def test_what_is_stored() -> None:
-    stored = analyse_states(RNG.normal(size=(62, 4, 128)).astype(np.float32), encoding_steps=31)
-    assert {name: array.shape for name, array in stored.items()} == {
-        "states": (62, 4, 20),
-        "explained_variance": (),
-        "curvature": (),
-        "encoding_steps": (),
-    }
-
-
 def test_tsne_keeps_clusters_apart_and_is_repeatable() -> None:
     centres = 50 * np.eye(2, 5)
     states = np.repeat(centres[:, None], 20, axis=1) + RNG.normal(size=(2, 20, 5))

@@ -1,6 +1,5 @@
 """Plans on disk."""
 
-import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -12,7 +11,7 @@ from constrained_dnc import published
 from constrained_dnc.approaches import APPROACHES
 from constrained_dnc.choices import RULES
 from constrained_dnc.config import SMOKE
-from constrained_dnc.errors import RunError, SettingError
+from constrained_dnc.errors import SettingError
 from constrained_dnc.files import locked
 from constrained_dnc.results import results_frame
 from constrained_dnc.study import read_study, write_results
@@ -24,7 +23,7 @@ from synthetic import row
 
 def mark_done(plan: Plan, config) -> None:
     (plan.folder / "analysis").mkdir(exist_ok=True)
-    np.savez(plan.folder / "analysis" / f"{config.run_id}.npz")
+    np.savez(plan.folder / "analysis" / f"{config.run_id}.npz", selection=np.array("unseen"))
     iterations = config.training.iterations
     origin = {"run_id": config.run_id, "iterations": iterations}
     origin["batch_size"] = config.evaluation.batch_size
@@ -234,16 +233,6 @@ def test_a_folder_of_something_else_and_a_file_are_refused(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
-def test_35_runs_are_planned_and_collected_in_seconds(tmp_path):
-    plan = open_study(plan_study(tmp_path, "paper", trials=1))
-    for config in plan.configs:
-        mark_done(plan, config)
-    start = time.process_time()
-    assert open_study(plan_study(tmp_path, "paper", trials=1)).to_do() == []
-    assert len(read_study(tmp_path).runs) == 35
-    assert time.process_time() - start < 6  # of processor time: about 1 s
-
-
 def test_a_study_is_resumed_by_its_folder_alone(tmp_path):
     model, training, evaluation = SMOKE.parts
     parts = replace(model, hidden_size=24), training, evaluation
@@ -268,5 +257,5 @@ def test_a_corrupt_study_json_costs_one_sentence(tmp_path):
     open_smoke(tmp_path)
     path = tmp_path / "study.json"
     path.write_text(path.read_text().replace('"settings"', '"setings"'))
-    with pytest.raises(RunError, match=r"study\.json is corrupt: KeyError: 'settings'"):
+    with pytest.raises(RunError, match=r"study\.json cannot be read: 'settings' is missing"):
         reopen_study(tmp_path)

@@ -146,6 +146,6 @@ def test_code_that_only_study_json_names_is_not_imported(folder, part):
     stored = read_json(path)
     stored["requests"][0][part] = [f"{folder}/evil.py" + ":T" * (part == "tasks")]
     write_json(path, stored)
-    with pytest.raises(RunError, match=r"names user-defined code|is corrupt"):
+    with pytest.raises(RunError, match=r"names user-defined code|cannot be read"):
         reopen_study(folder / "study")
     assert not (folder / "ran").exists()

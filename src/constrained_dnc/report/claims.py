@@ -160,7 +160,7 @@ def _values(claim: Claim, pair: Pair, findings: Findings) -> list[Value]:
     if any(key not in findings.curves for key in keys):
         return []
     if claim.measure != "maximum length":
-        averages = [100 * findings.averages_of(key) for key in keys]
+        averages = [100 * findings.averages_of(key).to_numpy() for key in keys]
         return [_average(it) for it in averages] if all(map(len, averages)) else []
     curves = [findings.solvable(key) for key in keys]
     if len({*memories}) > 1:

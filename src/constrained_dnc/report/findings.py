@@ -163,9 +163,10 @@ class Findings:
         means = rows.groupby([*KEY, "seed", "run_id"], sort=False)["score"].mean()
         return means.rename("average").reset_index()
 
-    def averages_of(self, key: Key) -> np.ndarray:
-        """The average scores of the trials of one memory, task and approach."""
-        return self.averages[(self.averages[KEY] == list(key)).all(axis=1)]["average"].to_numpy()
+    def averages_of(self, key: Key) -> pd.Series:
+        """The average scores of the trials of one memory, task and approach, by run id."""
+        chosen = (self.averages[KEY] == list(key)).all(axis=1)
+        return self.averages[chosen].set_index("run_id")["average"]
 
     def average_up_to(self, memory: str) -> int:
         """The longest length in the average, as in the paper: 45, with more slots 450."""
@@ -221,8 +222,7 @@ class Findings:
 
     def ranked(self, task: str, approach: str) -> pd.Series:
         """Average scores of the trials by run id, best first."""
-        chosen = (self.averages[KEY] == [self.trained_memory, task, approach]).all(axis=1)
-        scores = self.averages[chosen].set_index("run_id")["average"]
+        scores = self.averages_of((self.trained_memory, task, approach))
         return scores.sort_values(ascending=False, kind="stable")
 
 

@@ -14,7 +14,7 @@ import pandas as pd
 
 from constrained_dnc.choices import RULES
 from constrained_dnc.errors import RunError, SettingError, require_path
-from constrained_dnc.files import read_arrays, read_json
+from constrained_dnc.files import corruption_named, read_arrays, read_json
 from constrained_dnc.results import sort_results
 from constrained_dnc.study.layout import (
     STUDY,
@@ -156,7 +156,7 @@ class Study:
                 )
         without = [run for run in self.runs.index if not self.analysis(run)]
         if without and self.request.get("analyses", True):
-            which = "have no readable state-space and memory analysis; resuming the study makes it"
+            which = "have no readable analysis; resuming the study makes it"
             sentences.append(f"{len(without)} of {len(self.runs)} runs {which}.")
         return sentences
 
@@ -168,8 +168,6 @@ def read_study(path: str | Path) -> Study:
     if not (path / STUDY).is_file():
         raise SettingError("study", str(path), f"a directory with a {STUDY}")
     study = Study(path, read_json(path / STUDY))
-    try:
+    with corruption_named(path / STUDY):
         study.requested, study.memory_size, study.training_lengths, dict(study.request["runs"])
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-        raise RunError(f"{path / STUDY} is corrupt: {type(error).__name__}: {error}") from error
     return study

@@ -34,7 +34,14 @@ from constrained_dnc.config import (
 )
 from constrained_dnc.errors import RunError, SettingError, require_integer
 from constrained_dnc.evaluation.scoring import Planned, make_plan
-from constrained_dnc.files import locked, make_folder, read_json, remove_unfinished, write_json
+from constrained_dnc.files import (
+    corruption_named,
+    locked,
+    make_folder,
+    read_json,
+    remove_unfinished,
+    write_json,
+)
 from constrained_dnc.model.config import GROWING, MemorySize
 from constrained_dnc.plugins import fingerprints, is_remembered
 from constrained_dnc.study import layout
@@ -262,12 +269,10 @@ def reopen_study(folder: Path, *, trust_code: bool = False) -> Plan:
     User-defined parts are imported only with `trust_code`, or if this user has trained with them.
     """
     stored = read_json(folder / STUDY)
-    try:
+    with corruption_named(folder / STUDY):
         configs = _stored_configs(stored)
         rules, analyses = tuple(stored["rules"]), bool(stored["analyses"])
         inferences = tuple(stored["inferences"])
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise RunError(f"{folder / STUDY} is corrupt: {type(error).__name__}: {error}") from error
     user_code = sorted({name for config in configs for name in config.user_code})
     if not trust_code and not is_remembered(user_code):
         raise RunError(
