@@ -74,8 +74,8 @@ def test_the_estimate_is_of_updates_and_measures(monkeypatch, tmp_path):
     expected = 2.0 * config.training.iterations
     expected += 30.0 * config.training.iterations / config.training.measure_every
     estimate = estimate_seconds(Plan(tmp_path), config)
-    assert estimate.training == pytest.approx(expected)
-    assert (estimate.evaluation, estimate.analysis) == (0.0, 7.0)
+    assert estimate["training"] == pytest.approx(expected)
+    assert (estimate["evaluation"], estimate["analysis"]) == (0.0, 7.0)
 
 
 def test_runs_of_an_earlier_study_and_missing_workers_are_named(tmp_path, capsys):

@@ -11,7 +11,7 @@ from constrained_dnc import published
 from constrained_dnc.approaches import APPROACHES
 from constrained_dnc.choices import RULES
 from constrained_dnc.config import SMOKE
-from constrained_dnc.errors import SettingError
+from constrained_dnc.errors import RunError, SettingError
 from constrained_dnc.files import locked
 from constrained_dnc.results import results_frame
 from constrained_dnc.study import read_study, write_results

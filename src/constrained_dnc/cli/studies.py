@@ -249,10 +249,10 @@ def _estimate(plan: Plan, to_do: list[Config], workers: int) -> str:
     one = estimate_seconds(plan, to_do[0])
     untrained = sum(needs_training(plan, config) for config in to_do)
     seconds = {
-        "training takes about": one.training * math.ceil(untrained / workers),
-        "evaluation up to": one.evaluation * math.ceil(len(to_do) / workers),
-        "analyses about": one.analysis * math.ceil(len(to_do) / workers),
-        "compiling about": one.compilation,
+        "training takes about": one["training"] * math.ceil(untrained / workers),
+        "evaluation up to": one["evaluation"] * math.ceil(len(to_do) / workers),
+        "analyses about": one["analysis"] * math.ceil(len(to_do) / workers),
+        "compiling about": one["compilation"],
     }
     parts = [f"{words} {timedelta(seconds=math.ceil(s))}" for words, s in seconds.items() if s]
     return ", ".join(parts)

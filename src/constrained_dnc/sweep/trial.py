@@ -6,7 +6,6 @@ import ctypes
 import time
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import SupportsFloat
 
 from constrained_dnc.analysis.internals import analyse_model, analyse_run
@@ -133,20 +132,12 @@ def _complete(plan: Plan, run: Run) -> None:
     write_results(plan.folder, config.run_id, config.training.iterations, concat_results(tables))
 
 
-@dataclass(frozen=True)
-class Estimate:
-    """Seconds that the parts of a run take on one core."""
+def estimate_seconds(plan: Plan, config: Config) -> dict[str, float]:
+    """Seconds that training, evaluation, analysis and compilation of a run take on one core.
 
-    training: float
-    evaluation: float
-    """At most: hopeless lengths are given up."""
-    analysis: float
-    compilation: float
-    """Once in every worker."""
-
-
-def estimate_seconds(plan: Plan, config: Config) -> Estimate:
-    """How long a run takes; an update, a measurement, an analysis and batches are timed."""
+    An update, a measurement, an analysis and batches are timed. Evaluation takes at most as long:
+    hopeless lengths are given up. A worker compiles once.
+    """
     began = time.perf_counter()
     training, task = config.training, get_task(config.task)
     model = initial_model(config)
@@ -155,6 +146,10 @@ def estimate_seconds(plan: Plan, config: Config) -> Estimate:
     trained, unseen = (
         task.sample(0, training.batch_size, n) for n in (mean_length, training.unseen_length)
     )
+
+    def analyse() -> int:
+        return len(analyse_model(model, task, config))
+
     update = _seconds(lambda: backend.value_and_grad(model, trained)[0])
     measure = _seconds(lambda: backend.measure(model, unseen)[0])
     iterating = (update + measure / training.measure_every) * training.iterations
@@ -169,10 +164,12 @@ def estimate_seconds(plan: Plan, config: Config) -> Estimate:
         work = sum(work_of(subject, row) for row in rows)
         rules = sum(memory in memories_of(config, rule) for rule in plan.rules)
         evaluation += rules * once * work / work_of(subject, timed)
-    analysis = 0.0
-    if plan.analyses:
-        analysis = _seconds(lambda: len(analyse_model(model, task, config)))
-    return Estimate(iterating, evaluation, analysis, time.perf_counter() - began)
+    return {
+        "training": iterating,
+        "evaluation": evaluation,
+        "analysis": _seconds(analyse) if plan.analyses else 0.0,
+        "compilation": time.perf_counter() - began,
+    }
 
 
 def needs_training(plan: Plan, config: Config) -> bool:
