@@ -17,26 +17,27 @@ import numpy as np
 
 from constrained_dnc.results import results_frame
 from constrained_dnc.study import read_study, write_results
-from constrained_dnc.sweep.plan import make_request, open_study
+from constrained_dnc.sweep.plan import open_study, plan_study
 from synthetic import row
 
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as directory:
         folder = Path(directory)
-        plan = open_study(folder, make_request("paper"))
+        plan = open_study(plan_study(folder, "paper"))
         (folder / "analysis").mkdir()
         for config in plan.configs[:-1]:
             np.savez(folder / "analysis" / f"{config.run_id}.npz")
             names = config.task, config.approach.name, config.seed
             rows = [
-                row(*names, length, 0.5, run_id=config.run_id, memory=memory, selection=rule)
-                for rule, memory, length in plan.rows_of(config)
+                row(*names, planned.length, 0.5, run_id=config.run_id, selection=rule)
+                | {"memory": str(planned.memory), "batches": planned.batches}
+                for rule, planned in plan.rows_of(config)
             ]
             iterations = config.training.iterations
             write_results(folder, config.run_id, iterations, results_frame(rows))
         start = time.process_time()
-        plan = open_study(folder, make_request("paper"))
+        plan = open_study(plan_study(folder, "paper"))
         left = len(plan.to_do())
         assert left == 1
         planned = time.process_time()

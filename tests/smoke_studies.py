@@ -1,19 +1,35 @@
-"""Smoke studies by `cdnc study` in processes of their own, for tests that kill them."""
+"""Smoke studies: planned, or by `cdnc study` in processes that tests may kill."""
 
 import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
+from constrained_dnc.config import SMOKE
 from constrained_dnc.files import read_json
+from constrained_dnc.sweep.plan import Plan, open_study, plan_study
 
 PATIENCE = 900.0
 """Seconds before a test gives up waiting, on a machine that may be busy."""
+
+
+def open_smoke(
+    folder: Path,
+    *names: Sequence[str],
+    iterations: int = 60,
+    command: Sequence[str] = (),
+    **settings,
+) -> Plan:
+    """Create or resume a study of the preset smoke; `names` are tasks, then approaches."""
+    model, training, evaluation = settings.pop("parts", SMOKE.parts)
+    parts = model, replace(training, iterations=iterations), evaluation
+    return open_study(plan_study(folder, "smoke", *names, parts=parts, **settings), command)
 
 
 def start(study: Path, *options: str) -> subprocess.Popen:

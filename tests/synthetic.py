@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from itertools import count, product
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -19,8 +19,6 @@ from constrained_dnc.config import PRESETS
 from constrained_dnc.lengths import parse_lengths
 from constrained_dnc.results import results_frame
 from constrained_dnc.study import write_results
-
-LENGTHS = tuple(range(2, 101))
 
 
 @dataclass(frozen=True)
@@ -42,34 +40,20 @@ class Request:
     """Shorter trainings that the study grew from, in iterations."""
 
 
-def write_study(path: Path, request: Request | None = None, *, number_runs: bool = False) -> Path:
-    """Write a study whose maximum lengths are near the paper's.
-
-    With `number_runs` run ids are numbers, for names that cannot be part of a file's.
-    """
-    request = Request() if request is None else request
-    numbers, runs = count(), {}
+def write_study(path: Path, request: Request | None = None) -> Path:
+    """Write a study whose maximum lengths are near the paper's."""
+    request, runs = request or Request(), {}
     rng = np.random.default_rng(7)
     path.mkdir(parents=True, exist_ok=True)
-    for task in request.tasks:
-        for approach in request.approaches:
-            for seed in range(request.trials):
-                run_id = str(next(numbers)) if number_runs else f"{task}-{approach}-{seed}"
-                quality = rng.normal(1.0, 0.15)
-                rows = _rows(request, task, approach, seed, quality=quality, rng=rng)
-                runs[run_id] = {"task": task, "approach": approach, "seed": seed}
-                frame = results_frame([{**row, "run_id": run_id} for row in rows])
-                for iterations, part in frame.groupby("iterations"):
-                    write_results(path, run_id, iterations, part)
-                if request.analysis:
-                    write_analysis(
-                        path,
-                        run_id,
-                        stateless=approach == "stateless-baseline",
-                        quality=quality,
-                        samples=request.samples,
-                        rng=rng,
-                    )
+    for task, approach, seed in product(request.tasks, request.approaches, range(request.trials)):
+        run_id, quality = f"{task}-{approach}-{seed}", rng.normal(1.0, 0.15)
+        runs[run_id] = {"task": task, "approach": approach, "seed": seed}
+        frame = results_frame(_rows(request, task, approach, seed, quality=quality, rng=rng))
+        for iterations, part in frame.groupby("iterations"):
+            write_results(path, run_id, iterations, part)
+        if request.analysis:
+            is_stateless = approach == "stateless-baseline"
+            _write_analysis(path, run_id, is_stateless, quality, request.samples, rng)
     (path / "study.json").write_text(json.dumps(_study_json(request, runs)))
     return path
 
@@ -103,18 +87,17 @@ def row(
     }
 
 
-def write_analysis(
+def _write_analysis(
     path: Path,
     run_id: str,
-    *,
-    stateless: bool,
+    is_stateless: bool,
     quality: float,
     samples: int,
     rng: np.random.Generator,
 ) -> None:
     """Loops for good instances, a drift for bad ones; no states without a state."""
     arrays: dict[str, np.ndarray] = {}
-    if not stateless:
+    if not is_stateless:
         arrays |= analyse_states(_states(quality, samples, rng), encoding_steps=31)
     gate = rng.beta(*((8, 1) if quality > 1 else (2, 2)), size=(32, samples))
     gate[16:] = 1 - gate[16:]
@@ -200,7 +183,7 @@ def _study_json(request: Request, runs: dict[str, object]) -> dict[str, object]:
         "settings": {part: asdict(values) for part, values in settings.items()},
         "runs": runs,
         "versions": {"constrained-dnc": "0.1.0", "jax": "0.9"},
-        "platform": "a made-up machine",
+        "platform": {"system": "a made-up machine"},
         "command": "cdnc reproduce --preset synthetic --tasks " + " ".join(published.TASKS * 3),
         "created": "2025-01-01T12:00:00",
     }

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from constrained_dnc.errors import RunError, SettingError
-from constrained_dnc.results import COLUMNS, results_frame, with_failures_as_zero
+from constrained_dnc.results import COLUMNS, results_frame
 from constrained_dnc.study import read_study, write_results
 from synthetic import Request, row, write_study
 
@@ -83,14 +83,6 @@ def test_a_corrupt_file_is_named_and_left_out(empty: Path, caplog) -> None:
     assert "sort, reg: 1 of 2 trials have results." in study.missing()
 
 
-def test_lengths_that_were_given_up_count_as_failed() -> None:
-    rows = [row("sort", "reg", 0, length, score) for length, score in ((2, 0.9), (3, np.nan))]
-    counted = with_failures_as_zero(results_frame(rows))
-    assert counted["score"].tolist() == [0.9, 0.0]
-    assert counted["sequence_accuracy"].tolist() == [0.9**2, 0.0]
-    assert counted["recall"].isna().all()
-
-
 def test_the_papers_rule_comes_first(empty: Path) -> None:
     rules = ("seen", "score", "unseen")
     add(empty, 0, *(row("sort", "reg", 0, 2, 0.1, selection=rule) for rule in rules))
@@ -110,9 +102,9 @@ def test_missing_names_trials_memories_and_analyses(tmp_path: Path) -> None:
     (path / "results" / "sort-reg-1-20000.parquet").unlink()
     assert read_study(path).missing() == [
         "sort, reg: 1 of 2 trials have results.",
-        "sort, reg: 1 of 2 trials have results with 500 slots.",
-        "sort, reg: 1 of 2 trials have results with a growing memory.",
-        "1 of 1 runs have no state-space and memory analysis.",
+        "sort, reg: 1 of 2 trials have results with memory 500.",
+        "sort, reg: 1 of 2 trials have results with memory growing.",
+        "1 of 1 runs have no readable analysis; resuming the study makes it.",
     ]
 
 
@@ -140,8 +132,7 @@ def test_a_corrupt_analysis_is_left_out_and_named(tmp_path: Path) -> None:
     assert study.analysis("sort-reg-1", "states") == {}
     assert list(study.analysis("sort-reg-0", "states")) == ["states"]
     (missing,) = study.missing()
-    assert missing.startswith(str(file))
-    assert missing.endswith("left out; resuming the study makes it again.")
+    assert missing.startswith("1 of 2 runs have no readable")
 
 
 def test_a_directory_without_study_json_is_no_study(tmp_path: Path) -> None:
@@ -155,7 +146,7 @@ def test_a_corrupt_study_json_gets_one_sentence(empty: Path) -> None:
     changes = {"requests": [{"tasks": "sort"}]}, {"memories": []}, {"settings": {}}, {"runs": 3}
     for text in ("{", "3", *(json.dumps(content | change) for change in changes)):
         path.write_text(text)
-        with pytest.raises(RunError, match=r"study\.json (is corrupt|cannot be read)"):
+        with pytest.raises(RunError, match=r"study\.json cannot be read"):
             read_study(empty)
 
 

@@ -15,9 +15,10 @@ from constrained_dnc.cli import main
 from constrained_dnc.config import with_min_iterations
 from constrained_dnc.errors import RunError, SettingError
 from constrained_dnc.study import read_study
-from constrained_dnc.sweep.plan import Plan, make_request, open_study
+from constrained_dnc.sweep.plan import Plan
 from constrained_dnc.sweep.trial import run_trial
 from constrained_dnc.training.streams import evaluation_batch
+from smoke_studies import open_smoke
 from tiny_runs import tiny_config
 
 SCRIPT = Path(__file__).parents[1] / "scripts" / "ship.py"
@@ -34,7 +35,7 @@ def ship(study: Path, results: Path, models: Path, commit: str = "abc") -> int:
 def shipped(tmp_path_factory):
     """A study of two trials, and what was shipped of it."""
     folder = tmp_path_factory.mktemp("shipping")
-    open_study(folder / "study", make_request("smoke"), ["study", "--study", str(folder / "study")])
+    open_smoke(folder / "study", command=["study", "--study", str(folder / "study")])
     configs = [tiny_config(seed=seed, iterations=20) for seed in (0, 1)]
     runs = {c.run_id: {"task": "copy", "approach": "compr", "seed": c.seed} for c in configs}
     path = folder / "study" / "study.json"

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
 from constrained_dnc.files import corruption_named, read_table
@@ -64,11 +63,3 @@ def read_results_file(path: Path) -> pd.DataFrame:
     frame = read_table(path)
     with corruption_named(path):
         return frame[list(COLUMNS)].astype(COLUMNS)
-
-
-def with_failures_as_zero(results: pd.DataFrame) -> pd.DataFrame:
-    """The results with score 0 where a length was given up or a score is not finite."""
-    shares = results[["score", "sequence_accuracy"]]
-    results = results.copy()
-    results[shares.columns] = shares.where(np.isfinite(shares), 0.0)
-    return results

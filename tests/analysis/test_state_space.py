@@ -8,7 +8,6 @@ from constrained_dnc.analysis.state_space import (
     curvature,
     embed,
     reduce_states,
-    split_phases,
 )
 
 RNG = np.random.default_rng(0)
@@ -78,18 +77,6 @@ def test_fewer_dimensions_when_there_are_fewer() -> None:
     assert reduce_states(RNG.normal(size=(30, 2, 7)))[0].shape == (30, 2, 7)
     still, explained = reduce_states(np.ones((4, 3, 128)))
     assert (still.shape, explained) == ((4, 3, 12), 1.0)
-
-
-def test_what_is_stored() -> None:
-    stored = analyse_states(RNG.normal(size=(62, 4, 128)).astype(np.float32), encoding_steps=31)
-    assert {name: array.shape for name, array in stored.items()} == {
-        "states": (62, 4, 20),
-        "explained_variance": (),
-        "curvature": (),
-        "encoding_steps": (),
-    }
-    encoding, decoding = split_phases(stored["states"], int(stored["encoding_steps"]))
-    assert encoding.shape == decoding.shape == (31, 4, 20)
 
 
 def test_tsne_keeps_clusters_apart_and_is_repeatable() -> None:

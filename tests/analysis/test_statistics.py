@@ -103,12 +103,6 @@ def _exact_p(first: np.ndarray, second: np.ndarray) -> float:
     return float(np.mean([distance(split) >= observed for split in splits]))
 
 
-@pytest.mark.parametrize("trials", [1, 2, 3, 5])
-def test_smallest_p_is_what_complete_separation_gives(trials: int) -> None:
-    p = stats.mannwhitneyu(np.arange(trials), 100 + np.arange(trials), method="exact").pvalue
-    assert statistics.smallest_p(trials, trials) == pytest.approx(p)
-
-
 @settings(max_examples=40)
 @given(
     arrays(np.float64, st.integers(1, 5), elements=st.sampled_from([0.2, 0.9, 1.0])),
@@ -128,12 +122,6 @@ def test_nineteen_of_twenty_are_ninety_five_percent() -> None:
     assert score < 0.95
     assert statistics.max_length(np.array([[score]]), np.array([7])) == 7
     assert statistics.max_length_interval(np.full((2, 1), score), np.array([7])) == (7, 7)
-
-
-def test_a_warning_for_fewer_trials_than_the_papers() -> None:
-    tests = [statistics.PairTest("sort", "a", "b", pair, 0.5, 0.5) for pair in [(3, 3), (10, 10)]]
-    assert statistics.few_trials_warning(tests[1:]) == statistics.few_trials_warning([]) == ""
-    assert "3 against 3 give a p of at least 0.1" in statistics.few_trials_warning(tests[:1])
 
 
 def test_kendalls_tau_by_counting_pairs() -> None:

@@ -14,10 +14,10 @@ from constrained_dnc.cli.studies import _print_estimate
 from constrained_dnc.config import make_config
 from constrained_dnc.files import locked, read_json
 from constrained_dnc.sweep import executors, trial
-from constrained_dnc.sweep.plan import Plan, make_request, memories_of, open_study
+from constrained_dnc.sweep.plan import Plan, memories_of, open_study, plan_study
 from constrained_dnc.sweep.trial import estimate_seconds
 from constrained_dnc.training.loop import train
-from smoke_studies import finish, owners, start, wait_for
+from smoke_studies import finish, open_smoke, owners, start, wait_for
 from synthetic import Request, write_study
 from tiny_runs import tiny_config
 
@@ -36,7 +36,7 @@ from tiny_runs import tiny_config
 def test_a_bad_request_costs_one_sentence(options, sentence, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(executors, "SECONDS_TO_CONNECT", 0.5)
-    open_study(tmp_path / "other", make_request("quick"))
+    open_study(plan_study(tmp_path / "other", "quick"))
     (tmp_path / "strange").mkdir()
     (tmp_path / "strange" / "thesis.tex").touch()
     assert main(["study", "--preset", "smoke", *options.split()]) == 2
@@ -46,7 +46,7 @@ def test_a_bad_request_costs_one_sentence(options, sentence, tmp_path, monkeypat
 
 @pytest.mark.parametrize("form", ["--study={}", "--workers 1 --study {}"])
 def test_the_folder_alone_resumes_what_was_requested(form, tmp_path, monkeypatch, capsys):
-    plan = open_study(tmp_path, make_request("smoke", ["sort"], ["compr"], trials=2))
+    plan = open_smoke(tmp_path, ["sort"], ["compr"], trials=2)
     monkeypatch.setattr(Plan, "is_done", lambda *_: True)
     monkeypatch.setattr(studies, "write_report", lambda folder: None)
     before = (tmp_path / "study.json").read_bytes()
@@ -55,7 +55,7 @@ def test_the_folder_alone_resumes_what_was_requested(form, tmp_path, monkeypatch
     assert (tmp_path / "study.json").read_bytes() == before
     assert main(["study", *form.format(tmp_path).split(), "--trials", "3"]) == 0
     assert "3 runs, 3 ended, 0 to go" in capsys.readouterr().err
-    larger = open_study(tmp_path, make_request("smoke", ["sort"], ["compr"], trials=3))
+    larger = open_smoke(tmp_path, ["sort"], ["compr"], trials=3)
     assert set(larger.configs) > set(plan.configs)
     assert read_json(tmp_path / "study.json")["preset"] == "smoke"
     assert {*read_json(tmp_path / "study.json")["runs"]} == {it.run_id for it in larger.configs}
@@ -68,12 +68,12 @@ def test_the_estimate_is_of_updates_and_measures(monkeypatch, tmp_path):
     expected = 2.0 * config.training.iterations
     expected += 30.0 * config.training.iterations / config.training.measure_every
     estimate = estimate_seconds(Plan(tmp_path), config)
-    assert estimate.training == pytest.approx(expected)
-    assert (estimate.evaluation, estimate.analysis) == (0.0, 7.0)
+    assert estimate["training"] == pytest.approx(expected)
+    assert (estimate["evaluation"], estimate["analysis"]) == (0.0, 7.0)
 
 
 def test_runs_of_an_earlier_study_and_missing_workers_are_named(tmp_path, capsys):
-    plan = open_study(tmp_path, make_request("smoke"))
+    plan = open_smoke(tmp_path)
     plan.lock(plan.configs[0]).parent.mkdir()
     with locked(plan.lock(plan.configs[0])):
         _print_estimate(plan, plan.to_do(), 0)

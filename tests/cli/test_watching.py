@@ -8,7 +8,7 @@ from rich.console import Console
 
 from constrained_dnc.cli.watching import SweepWatcher
 from constrained_dnc.files import write_json
-from constrained_dnc.sweep.plan import make_request, open_study
+from smoke_studies import open_smoke
 from tiny_runs import STATUS
 
 
@@ -20,7 +20,7 @@ def now():
 
 @pytest.fixture
 def plan(tmp_path):
-    return open_study(tmp_path, make_request("smoke", trials=2))
+    return open_smoke(tmp_path, trials=2)
 
 
 def set_iteration(plan, config, iteration: int) -> None:

@@ -10,7 +10,6 @@ from matplotlib.colors import to_hex
 from matplotlib.patches import StepPatch
 from PIL import Image
 
-from constrained_dnc import published
 from constrained_dnc.colours import DARK, colours_of
 from constrained_dnc.report import Report, curves, drawing, states
 from constrained_dnc.report.findings import Findings
@@ -138,12 +137,3 @@ def test_files_of_every_figure(small_report: Report, page: Path) -> None:
         pixels = np.asarray(Image.open(directory / f"{name}.png").convert("L"))
         assert min(pixels.shape) > 200
         assert pixels.std() > 5  # not blank
-
-
-def test_supplement_c_shows_the_vanilla_lstm(small_report: Report) -> None:
-    (supplement,) = (
-        it for it in small_report.drawings if it.name == "peephole_vs_vanilla_lstm_score"
-    )
-    with drawing.style():
-        (panel,) = supplement.draw().axes
-    assert {*published.VANILLA} & {text.get_text() for text in panel.texts} == {"lstm-compr+reg"}

@@ -12,7 +12,7 @@ from constrained_dnc.study import read_study
 from constrained_dnc.study.layout import write_failure
 from constrained_dnc.sweep import executors
 from constrained_dnc.sweep.executors import execute
-from constrained_dnc.sweep.plan import make_request, open_study
+from smoke_studies import open_smoke
 
 ATTEMPTS: Counter = Counter()
 ORDER: list[str] = []
@@ -37,7 +37,7 @@ def plan(tmp_path, monkeypatch):
     monkeypatch.setattr(executors, "SECONDS_BETWEEN_LOOKS", 0.05)
     ATTEMPTS.clear()
     ORDER.clear()
-    return open_study(tmp_path, make_request("smoke", trials=2))
+    return open_smoke(tmp_path, trials=2)
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def fail_at_first(plan, config_text, sources):
 def test_runs_go_in_the_order_of_the_plan(plan, client, monkeypatch):
     monkeypatch.setattr(executors, "run_trial", succeed)
     diary = Diary()
-    execute(plan, client, diary)
+    execute(plan, client, diary, plan.to_do())
     assert [config.run_id for config in plan.configs] == ORDER
     assert sorted(config.run_id for config, _ in diary.ends) == sorted(ORDER)
 
@@ -79,7 +79,7 @@ def test_runs_go_in_the_order_of_the_plan(plan, client, monkeypatch):
 def test_a_run_that_fails_three_times_does_not_stop_the_others(plan, client, monkeypatch):
     monkeypatch.setattr(executors, "run_trial", fail_at_first)
     diary = Diary()
-    execute(plan, client, diary)
+    execute(plan, client, diary, plan.to_do())
     good, bad = plan.configs[:2], plan.configs[2:]
     assert {config for config, _ in diary.ends} == set(good)
     assert {(config, reason) for config, reason in diary.failures} == {
@@ -102,7 +102,7 @@ def test_a_lost_scheduler_is_not_the_fault_of_a_run(plan, client, monkeypatch):
     monkeypatch.setattr(client, "submit", submit_and_cancel)
     diary = Diary()
     with pytest.raises(RunError, match="the Dask scheduler is gone; the same command resumes"):
-        execute(plan, client, diary)
+        execute(plan, client, diary, plan.to_do())
     assert read_study(plan.folder).failures == ()
 
 
@@ -111,4 +111,4 @@ def test_an_error_of_the_watcher_is_not_blamed_on_the_scheduler(plan, client, mo
     diary = Diary()
     diary.look = lambda running: (_ for _ in ()).throw(BrokenPipeError)
     with pytest.raises(BrokenPipeError):
-        execute(plan, client, diary)
+        execute(plan, client, diary, plan.to_do())

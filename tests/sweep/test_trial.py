@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from constrained_dnc.choices import RULES
 from constrained_dnc.config import with_min_iterations
 from constrained_dnc.digital.state_count import state_count
 from constrained_dnc.errors import RunError
@@ -24,13 +25,14 @@ from constrained_dnc.model.backend import FusedBackend, PureBackend
 from constrained_dnc.results import read_results_file
 from constrained_dnc.study import read_study
 from constrained_dnc.study.layout import failure_file, results_file, run_folder, write_failure
-from constrained_dnc.sweep.plan import Plan, make_request, open_study
-from constrained_dnc.sweep.trial import estimate_seconds, run_trial
+from constrained_dnc.sweep.plan import Plan
+from constrained_dnc.sweep.trial import run_trial
 from constrained_dnc.training.loop import train
-from constrained_dnc.training.observer import Observer
 from constrained_dnc.training.run import load_run
 from constrained_dnc.training.stopping import Stop
+from smoke_studies import open_smoke
 from tiny_runs import fingerprint, tiny_config
+from watched_runs import PowerCut, Watcher, cut_power
 
 BAD_TASKS = """
 from dataclasses import replace
@@ -92,31 +94,14 @@ def test_freed_memory_is_kept_whatever_dask_says():
     assert count("keep") < 0.1 * pages
 
 
-class PowerCut(BaseException):
-    """Ends a training at once."""
-
-
-class Interruption(Observer):
-    """Cuts the power at an iteration."""
-
-    def __init__(self, at: int):
-        self.at = at
-
-    def progress(self, snapshot):
-        if snapshot.iteration == self.at:
-            raise PowerCut
-
-
 @pytest.fixture
 def plan(tmp_path) -> Plan:
     return planned(tmp_path)
 
 
-def planned(folder, rules=()) -> Plan:
-    request = make_request("smoke", rules=rules)
-    opened = open_study(folder, request)
-    config = tiny_config(iterations=20, checkpoint_every=5)
-    return Plan(folder, (config,), opened.rules, opened.analyses)
+def planned(folder, rules=RULES) -> Plan:
+    open_smoke(folder, rules=rules)
+    return Plan(folder, (tiny_config(iterations=20, checkpoint_every=5),), tuple(rules))
 
 
 @pytest.fixture
@@ -171,17 +156,12 @@ def test_digital_inference_has_rows_of_its_own(tmp_path):
 
 
 def test_a_quick_look_has_one_rule_and_no_analysis(tmp_path):
-    plan = planned(tmp_path, rules=["score"])
-    plan = Plan(plan.folder, plan.configs, plan.rules, analyses=False)
+    plan = replace(planned(tmp_path, rules=["score"]), analyses=False)
     (config,) = plan.configs
     run_trial(plan, config.to_json())
     assert plan.is_done(config)
     assert set(rows_of(plan)["selection"]) == {"score"}
     assert not (tmp_path / "analysis").exists()
-    full = planned(tmp_path)
-    assert not full.is_done(config)
-    run_trial(full, config.to_json())
-    assert full.is_done(config)
 
 
 def test_another_grid_of_lengths_is_measured_without_training(plan, monkeypatch):
@@ -261,7 +241,7 @@ def test_a_run_that_an_earlier_request_began_longer_ends_longer(plan):
     longer = with_min_iterations(config, 30)
     folder = plan.folder / "runs" / config.run_id
     with pytest.raises(PowerCut):
-        train(longer, folder, threads=1, observer=Interruption(25))
+        train(longer, folder, threads=1, observer=Watcher(25, cut_power))
     assert run_trial(plan, config.to_json()) == "finished"
     assert plan.is_done(config)
     assert plan.is_done(longer)
@@ -293,12 +273,3 @@ def test_a_diverged_run_is_counted(plan, bad_tasks, measure_every):
         .itertuples(index=False, name=None)
     )
     assert row == ("diverged", 100, 100)
-
-
-def test_the_estimate_counts_training_evaluation_and_analyses(tmp_path):
-    quick = Plan(tmp_path, rules=("score",), analyses=False)
-    short = estimate_seconds(quick, tiny_config(iterations=1000))
-    long = estimate_seconds(Plan(tmp_path), tiny_config(iterations=100_000))
-    assert 0 < 10 * short.training < long.training
-    assert short.evaluation > 0
-    assert short.analysis == 0 < long.analysis

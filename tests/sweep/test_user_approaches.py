@@ -10,7 +10,8 @@ from constrained_dnc.errors import RunError, SettingError
 from constrained_dnc.files import read_json, write_json
 from constrained_dnc.study import read_study
 from constrained_dnc.sweep.approach_names import find_approaches
-from constrained_dnc.sweep.plan import make_request, open_study, reopen_study
+from constrained_dnc.sweep.plan import plan_study, reopen_study
+from smoke_studies import open_smoke
 
 APPROACHES_FILE = """
 from constrained_dnc.approaches import Approach, Part
@@ -75,14 +76,14 @@ def test_two_approaches_of_one_name_are_refused(folder):
         find_approaches(["mine.py", "other.py"])
     (folder / "taken.py").write_text(APPROACHES_FILE.replace("gentle", "reg"))
     with pytest.raises(SettingError, match="reg is the name of a built-in approach"):
-        make_request("smoke", approaches=["taken.py:reg"]).configs()
+        plan_study(folder, "smoke", approaches=["taken.py:reg"])
 
 
 def test_a_study_keeps_what_its_user_approaches_and_settings_are(folder):
     model, training, evaluation = SMOKE.parts
     parts = replace(model, hidden_size=9), replace(training, learning_rate=0.5), evaluation
     words = ["mine.py:gentle", "gru.py:Gru", "reg"]
-    plan = open_study(folder / "study", make_request("smoke", approaches=words, parts=parts))
+    plan = open_smoke(folder / "study", approaches=words, parts=parts)
     assert [config.approach.name for config in plan.configs] == ["gentle", "Gru", "reg"]
     assert {config.model.hidden_size for config in plan.configs} == {9}
     assert {config.training.learning_rate for config in plan.configs} == {0.5}
@@ -98,19 +99,19 @@ def test_a_study_keeps_what_its_user_approaches_and_settings_are(folder):
 
 def test_what_a_study_began_with_may_be_added_to_but_not_changed(folder):
     study = folder / "study"
-    open_study(study, make_request("smoke", approaches=["mine.py:gentle"]))
-    open_study(study, make_request("smoke", approaches=["gru.py:Gru"]))
+    open_smoke(study, approaches=["mine.py:gentle"])
+    open_smoke(study, approaches=["gru.py:Gru"])
     assert read_json(study / "study.json")["user_approaches"].keys() == {"gentle", "Gru"}
     (folder / "gru.py").write_text(GRU + "# edited")
     with pytest.raises(SettingError, match=r"gru\.py differs from that of the study"):
-        open_study(study, make_request("smoke", approaches=["gru.py:Gru"]))
+        open_smoke(study, approaches=["gru.py:Gru"])
     (folder / "mine.py").write_text(APPROACHES_FILE.replace("0.99", "0.5"))
     with pytest.raises(SettingError, match=r"gentle differs from that of the study"):
-        open_study(study, make_request("smoke", approaches=["mine.py:gentle"]))
+        open_smoke(study, approaches=["mine.py:gentle"])
     model, training, evaluation = SMOKE.parts
     parts = replace(model, hidden_size=9), training, evaluation
     with pytest.raises(SettingError, match=r"model\.hidden_size differs .*\(16, not 9\)"):
-        open_study(study, make_request("smoke", parts=parts))
+        open_smoke(study, parts=parts)
 
 
 def test_one_task_of_a_name_in_a_study(folder):
@@ -118,20 +119,20 @@ def test_one_task_of_a_name_in_a_study(folder):
         text = "from constrained_dnc.tasks.copy import Copy\nclass T(Copy):\n    name = 'echo'\n"
         (folder / f"{name}.py").write_text(text)
     for _ in range(2):
-        open_study(folder / "study", make_request("smoke", ["copy", "one.py:T"]))
+        open_smoke(folder / "study", ["copy", "one.py:T"])
     user_tasks = {"echo": f"{folder}/one.py:T"}
     assert read_json(folder / "study" / "study.json")["user_tasks"] == user_tasks
     with pytest.raises(SettingError, match=r"echo differs .*one\.py:T', not '.*two\.py:T'"):
-        open_study(folder / "study", make_request("smoke", ["two.py:T"]))
+        open_smoke(folder / "study", ["two.py:T"])
     with pytest.raises(SettingError, match="two of the tasks have one name"):
-        make_request("smoke", ["one.py:T", "two.py:T"])
+        plan_study(folder, "smoke", ["one.py:T", "two.py:T"])
 
 
 def test_a_study_with_user_code_is_resumed_by_its_folder_if_it_is_trusted(folder):
     text = "from constrained_dnc.tasks.copy import Copy\nclass T(Copy):\n    name = 'echo'\n"
     (folder / "one.py").write_text(text)
     words = ["mine.py:gentle", "gru.py:Gru", "reg"]
-    plan = open_study(folder / "study", make_request("smoke", ["one.py:T"], words))
+    plan = open_smoke(folder / "study", ["one.py:T"], words)
     with pytest.raises(RunError, match=r"user-defined code, .*gru\.py:Gru and .*one\.py:T;"):
         reopen_study(folder / "study")
     assert reopen_study(folder / "study", trust_code=True).configs == plan.configs
@@ -140,11 +141,11 @@ def test_a_study_with_user_code_is_resumed_by_its_folder_if_it_is_trusted(folder
 @pytest.mark.parametrize("part", ["tasks", "approaches"])
 def test_code_that_only_study_json_names_is_not_imported(folder, part):
     (folder / "evil.py").write_text(f"open({str(folder / 'ran')!r}, 'w')\n")
-    open_study(folder / "study", make_request("smoke"))
+    open_smoke(folder / "study")
     path = folder / "study" / "study.json"
     stored = read_json(path)
     stored["requests"][0][part] = [f"{folder}/evil.py" + ":T" * (part == "tasks")]
     write_json(path, stored)
-    with pytest.raises(RunError, match=r"names user-defined code|is corrupt"):
+    with pytest.raises(RunError, match=r"names user-defined code|cannot be read"):
         reopen_study(folder / "study")
     assert not (folder / "ran").exists()

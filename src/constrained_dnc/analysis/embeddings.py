@@ -18,12 +18,11 @@ import sklearn
 from jaxtyping import Float, Float32
 
 from constrained_dnc import published
-from constrained_dnc.analysis.state_space import embed, split_phases
+from constrained_dnc.analysis.state_space import embed
 from constrained_dnc.cores import available_cores
-from constrained_dnc.errors import RunError
-from constrained_dnc.files import corruption_named, make_folder, write_atomically
+from constrained_dnc.files import make_folder, write_atomically
 from constrained_dnc.study import Study
-from constrained_dnc.study.layout import embedding_file
+from constrained_dnc.study.layout import EMBEDDINGS
 
 PHASES = ("encoding", "decoding")
 FEWEST_STATES = 4  # of one phase; a path of fewer is not a picture
@@ -40,23 +39,16 @@ def embedding(study: Study, run_id: str, phase: str) -> Float32[np.ndarray, "tim
     if states is None:
         return None
     path = stored_at(study, states)
-    if path.exists():
-        with suppress(RunError):  # a corrupt one is computed again
-            stored = _read(path)
-            if stored.shape == (*states.shape[:2], 2):
-                return stored
+    with suppress(Exception):  # absent, or corrupt in one of many ways: it is computed again
+        stored: Float32[np.ndarray, "..."] = np.load(path, allow_pickle=False)
+        if stored.shape == (*states.shape[:2], 2):
+            return stored
     embedded = embed(states)
     make_folder(path.parent)
     buffer = io.BytesIO()
     np.save(buffer, embedded, allow_pickle=False)
     write_atomically(path, buffer.getvalue())
     return embedded
-
-
-def _read(path: Path) -> Float32[np.ndarray, "..."]:
-    with corruption_named(path):
-        array: Float32[np.ndarray, "..."] = np.load(path, allow_pickle=False)
-        return array
 
 
 def embed_all(
@@ -79,7 +71,8 @@ def phase_states(
     arrays = study.analysis(run_id, "states", "encoding_steps")
     if "states" not in arrays:
         return None
-    states = split_phases(arrays["states"], int(arrays["encoding_steps"]))[PHASES.index(phase)]
+    steps = int(arrays["encoding_steps"])  # with the end-of-input flag
+    states = arrays["states"][:steps] if phase == "encoding" else arrays["states"][steps:]
     return states if len(states) >= 2 and states[..., 0].size >= FEWEST_STATES else None
 
 
@@ -87,4 +80,4 @@ def stored_at(study: Study, states: Float[np.ndarray, "time batch dimensions"]) 
     """The file of these states' embedding, named by the states and the version of scikit-learn."""
     digest = hashlib.sha256(f"{sklearn.__version__} {states.shape} {states.dtype}".encode())
     digest.update(np.ascontiguousarray(states).tobytes())
-    return embedding_file(study.path, digest.hexdigest()[:32])
+    return study.path / EMBEDDINGS / f"{digest.hexdigest()[:32]}.npy"

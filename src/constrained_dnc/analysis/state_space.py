@@ -77,15 +77,6 @@ def curvature(
     return float(change[counted].mean()) if counted.any() else 0.0
 
 
-def split_phases(
-    states: Float[np.ndarray, "time batch dimensions"], encoding_steps: int
-) -> tuple[
-    Float[np.ndarray, "encoding batch dimensions"], Float[np.ndarray, "decoding batch dimensions"]
-]:
-    """The states up to and including the end-of-input flag, and those after it."""
-    return states[:encoding_steps], states[encoding_steps:]
-
-
 def embed(
     states: Float[np.ndarray, "time batch dimensions"],
 ) -> Float32[np.ndarray, "time batch 2"]:

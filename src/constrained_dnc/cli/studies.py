@@ -113,16 +113,19 @@ class Study(StudyOptions):
 
     def _plan(self) -> Plan:
         """The runs that are requested; all of the study's, if only its folder is named."""
-        from constrained_dnc.study.layout import is_study  # noqa: PLC0415 - slow to import
-        from constrained_dnc.sweep import plan  # noqa: PLC0415
+        from constrained_dnc.sweep.plan import (  # noqa: PLC0415 - slow to import
+            open_study,
+            plan_study,
+            reopen_study,
+        )
 
         folder = self.study or Path("studies", self.preset)
         options = {argument for argument in self.arguments if argument.startswith("--")}
         tasks, trials = self.tasks, self.trials
         approaches: Sequence[str | Approach] = self.approaches
         rules, inferences, analyses = self.rules, self.inference, not self.no_analyses
-        if self.study and "--preset" not in options and is_study(folder):
-            stored = plan.reopen_study(folder, trust_code=self.trust_code)
+        if self.study and "--preset" not in options and (folder / "study.json").is_file():
+            stored = reopen_study(folder, trust_code=self.trust_code)
             if options <= {"--study", "--workers", "--scheduler", "--trust-code"}:
                 return stored
             tasks = tasks or tuple(config.task for config in stored.configs)
@@ -132,7 +135,8 @@ class Study(StudyOptions):
             rules = rules if "--rules" in options else stored.rules
             inferences = inferences if "--inference" in options else stored.inferences
             analyses = analyses and stored.analyses
-        request = plan.make_request(
+        plan = plan_study(
+            folder,
             self.preset,
             tasks,
             approaches,
@@ -142,7 +146,7 @@ class Study(StudyOptions):
             analyses=analyses,
             inferences=inferences,
         )
-        return plan.open_study(folder, request, ["study", *self.arguments])
+        return open_study(plan, ["study", *self.arguments])
 
 
 def _stored_parts(path: Path) -> Parts:
@@ -229,10 +233,10 @@ def _print_estimate(plan: Plan, to_do: list[Config], workers: int) -> None:
         one = estimate_seconds(plan, to_do[0])
         untrained = sum(needs_training(plan, config) for config in to_do)
         seconds = {
-            "training takes about": one.training * math.ceil(untrained / workers),
-            "evaluation up to": one.evaluation * math.ceil(len(to_do) / workers),
-            "analyses about": one.analysis * math.ceil(len(to_do) / workers),
-            "compiling about": one.compilation,
+            "training takes about": one["training"] * math.ceil(untrained / workers),
+            "evaluation up to": one["evaluation"] * math.ceil(len(to_do) / workers),
+            "analyses about": one["analysis"] * math.ceil(len(to_do) / workers),
+            "compiling about": one["compilation"],
         }
         parts = [f"{words} {timedelta(seconds=math.ceil(s))}" for words, s in seconds.items() if s]
         estimate = ", ".join(parts) + " if all runs are like the first" * (len(to_do) > 1)

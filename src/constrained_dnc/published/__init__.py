@@ -28,29 +28,6 @@ TITLE = (
     "to Input Sequences With Unseen Length"
 )
 
-# The approach printed bold in the paper's tables of average scores. It is decided by values before
-# rounding, so it cannot be recovered from the printed medians where these are equal.
-BOLD_MEDIANS = {
-    False: {
-        "sort": "compr+reg",
-        "copy": "stateless-baseline",
-        "differentiation": "compr+reg",
-        "shift": "reg",
-        "add": "compr",
-        "logic": "stateful-baseline",
-        "search": "stateful-baseline",
-    },
-    True: {
-        "sort": "compr",
-        "copy": "compr+reg",
-        "differentiation": "compr+reg",
-        "shift": "stateful-baseline",
-        "add": "compr+reg",
-        "logic": "stateful-baseline",
-        "search": "stateful-baseline",
-    },
-}
-
 
 def max_length_of(scores: Mapping[int, float]) -> int:
     """The longest length with a score of at least 95 %, 0 if there is none.
@@ -63,16 +40,6 @@ def max_length_of(scores: Mapping[int, float]) -> int:
     return max((length for length, score in scores.items() if score >= MASTERED), default=0)
 
 
-@dataclass(frozen=True)
-class Description:
-    """Statistics of the average scores of an approach's trials, as in the paper's tables."""
-
-    median: float
-    max: float
-    mean: float
-    sd: float
-
-
 @cache
 def max_lengths(extended: bool) -> dict[tuple[str, str], int]:
     """Maximum length by (task, approach)."""
@@ -81,14 +48,23 @@ def max_lengths(extended: bool) -> dict[tuple[str, str], int]:
 
 
 @cache
-def average_scores(extended: bool) -> dict[tuple[str, str], Description]:
-    """Average scores by (task, approach), as shares of 1."""
+def average_scores(extended: bool) -> dict[tuple[str, str], dict[str, float]]:
+    """Median, max, mean and sd of the trials' average scores by (task, approach), of 1."""
+    statistics = ("median", "max", "mean", "sd")
     return {
-        (row["task"], row["approach"]): Description(
-            *(float(row[name]) / 100 for name in ("median", "max", "mean", "sd"))
-        )
+        (row["task"], row["approach"]): {name: float(row[name]) / 100 for name in statistics}
         for row in _rows("average_score", extended)
     }
+
+
+@cache
+def bold_medians(extended: bool) -> dict[str, str]:
+    """The approach by task whose median the paper's table prints bold.
+
+    Decided by values before rounding: it cannot be recovered from printed medians that are equal.
+    """
+    rows = _rows("average_score", extended)
+    return {row["task"]: row["approach"] for row in rows if row["bold"] == "yes"}
 
 
 @cache
@@ -138,7 +114,7 @@ class Claim:
 
     measure: "maximum length", "average score", "correlation" (of curvature and score), or the
     "significance" of a difference of average scores or "significance of correlation". relation:
-    "above", "below", "alike", "not above" (of a significance) or, without a second side, "fails". A
+    "above", "below", "alike", "not above" (of a significance) or, of one side alone, "fails". A
     correlation has no pairs: the relation is that of Kendall's tau to zero.
     """
 
@@ -146,7 +122,7 @@ class Claim:
     task: str
     measure: str
     relation: str
-    pairs: tuple[tuple[Side, Side | None], ...]
+    pairs: tuple[tuple[Side, ...], ...]
 
 
 @cache
@@ -164,16 +140,14 @@ def claims() -> tuple[Claim, ...]:
     )
 
 
-def _pairs(first: str, second: str) -> Iterator[tuple[Side, Side | None]]:
+def _pairs(first: str, second: str) -> Iterator[tuple[Side, ...]]:
     """One against many, many against one, or side by side; separated by semicolons."""
-    firsts, seconds = ([_side(text) for text in texts.split(";")] for texts in (first, second))
-    most = max(len(firsts), len(seconds))
-    for index in range(most):
-        side = firsts[index % len(firsts)]
-        if side is not None:
-            yield side, seconds[index % len(seconds)]
+    firsts, seconds = first.split(";"), second.split(";")
+    for index in range(max(len(firsts), len(seconds)) if first else 0):
+        texts = firsts[index % len(firsts)], seconds[index % len(seconds)]
+        yield tuple(_side(text) for text in texts if text)
 
 
-def _side(text: str) -> Side | None:
+def _side(text: str) -> Side:
     approach, _, extended = text.partition(" ")
-    return Side(approach, bool(extended)) if text else None
+    return Side(approach, bool(extended))

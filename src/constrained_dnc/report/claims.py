@@ -16,8 +16,9 @@ import pandas as pd
 from constrained_dnc import published
 from constrained_dnc.analysis import statistics
 from constrained_dnc.analysis.statistics import SIGNIFICANCE
+from constrained_dnc.choices import extended
 from constrained_dnc.published import LONGEST_IN_TRAINING, MASTERED, Claim, Side
-from constrained_dnc.report.findings import Findings, Key
+from constrained_dnc.report.findings import Findings
 from constrained_dnc.report.tables import DASH, Number, Table, rounded
 
 AGREES, DISAGREES, NOT_TESTED = "agrees", "does not", "not tested"
@@ -28,7 +29,7 @@ CAPTION = (
     "does not agree if the difference lies the other way or within the spread. Not tested: not "
     "run, one trial, too few trials for a p of 0.05, or training lengths that are not solved."
 )
-Pair = tuple[Side, Side | None]
+Pair = tuple[Side, ...]
 
 
 class Value(NamedTuple):
@@ -73,13 +74,11 @@ def judge(claim: Claim, findings: Findings, analysed: Findings) -> Verdict:
     """Whether a study agrees with every comparison of a claim."""
     if not claim.pairs:
         return _judge_correlation(claim, analysed)
-    judge_pair = _judge_test if claim.measure == "significance" else _judge_values
-    verdicts = [judge_pair(claim, pair, findings) for pair in claim.pairs]
-    answers = [verdict.agrees for verdict in verdicts]
+    verdicts = [_judge_pair(claim, pair, findings) for pair in claim.pairs]
+    answers = {verdict.agrees for verdict in verdicts}
     agrees = next(word for word in (DISAGREES, NOT_TESTED, AGREES) if word in answers)
-    measured = [verdict[:2] for verdict in verdicts if verdict.ours != DASH]
-    ours, spreads = zip(*measured, strict=True) if measured else ([DASH], [DASH])
-    return Verdict("; ".join(ours), "; ".join(spreads), agrees)
+    known = [verdict for verdict in verdicts if verdict.ours != DASH] or [Verdict()]
+    return Verdict("; ".join(it.ours for it in known), "; ".join(it.spread for it in known), agrees)
 
 
 def agreement(relation: str, first: Value, second: Value) -> str:
@@ -117,35 +116,29 @@ def significance(relation: str, difference: Number, p: float, least: float, comp
     return AGREES if p <= SIGNIFICANCE and sign * difference > 0 else DISAGREES
 
 
-def _judge_values(claim: Claim, pair: Pair, findings: Findings) -> Verdict:
-    sides = _values(claim.measure, claim.task, pair, findings)
+def _judge_pair(claim: Claim, pair: Pair, findings: Findings) -> Verdict:
+    sides = _values(claim, pair, findings)
     if not sides:
         return Verdict()
-    first, second = sides[0], sides[-1]
     ours = " against ".join(rounded(it.median, 0) for it in sides)
-    spread = " against ".join(it.spread for it in sides if it.trials)
-    if 1 in (first.trials, second.trials) or not _has_learnt(claim, pair, findings):
-        return Verdict(ours, spread)
-    overlap = max(first.low, second.low) <= min(first.high, second.high)
-    if overlap and claim.relation in ("above", "below"):
-        spread += ": no difference"
-    return Verdict(ours, spread, agreement(claim.relation, first, second))
-
-
-def _judge_test(claim: Claim, pair: Pair, findings: Findings) -> Verdict:
-    sides = _values("average score", claim.task, pair, findings)
-    if not sides:
-        return Verdict()
-    names = {side.approach for side in pair if side is not None}
-    tests = [it for it in findings.paper_tests if it.task == claim.task]
-    test = next(it for it in tests if {it.first, it.second} == names)
-    agrees = NOT_TESTED
-    if _has_learnt(claim, pair, findings):
-        difference, least = sides[0].median - sides[1].median, statistics.smallest_p(*test.trials)
+    first, second, agrees = sides[0], sides[-1], NOT_TESTED
+    has_learnt = _has_learnt(claim, pair, findings)
+    if claim.measure == "significance":
+        names = {side.approach for side in pair}
+        tests = [it for it in findings.paper_tests if it.task == claim.task]
+        test = next(it for it in tests if {it.first, it.second} == names)
+        difference, least = first.median - second.median, statistics.smallest_p(*test.trials)
         complete = min(test.trials) >= published.TRIALS
-        agrees = significance(claim.relation, difference, test.p_adjusted, least, complete)
-    ours = " against ".join(rounded(it.median, 0) for it in sides)
-    return Verdict(ours, p_text(test.p_adjusted), agrees)
+        if has_learnt:
+            agrees = significance(claim.relation, difference, test.p_adjusted, least, complete)
+        return Verdict(ours, p_text(test.p_adjusted), agrees)
+    spread = " against ".join(it.spread for it in sides if it.trials)
+    if has_learnt and 1 not in (first.trials, second.trials):
+        agrees = agreement(claim.relation, first, second)
+        overlap = max(first.low, second.low) <= min(first.high, second.high)
+        if overlap and claim.relation in ("above", "below"):
+            spread += ": no difference"
+    return Verdict(ours, spread, agrees)
 
 
 def _judge_correlation(claim: Claim, findings: Findings) -> Verdict:
@@ -158,26 +151,23 @@ def _judge_correlation(claim: Claim, findings: Findings) -> Verdict:
     return Verdict(f"tau {rounded(ours.tau, 2)}", p_text(ours.p_adjusted), agrees)
 
 
-def _values(measure: str, task: str, pair: Pair, findings: Findings) -> list[Value]:
+def _values(claim: Claim, pair: Pair, findings: Findings) -> list[Value]:
     """Ours for the sides of a pair; none if one of them was not run."""
-    sides = [side for side in pair if side not in (None, LONGEST_IN_TRAINING)]
-    keys = [_key(task, side, findings) for side in sides]
+    sides = [side for side in pair if side != LONGEST_IN_TRAINING]
+    size = findings.study.memory_size
+    memories = [str(extended(size) if side.extended else size) for side in sides]
+    keys = [(it, claim.task, side.approach) for it, side in zip(memories, sides, strict=True)]
     if any(key not in findings.curves for key in keys):
         return []
-    if measure == "average score":
-        averages = [100 * findings.averages_of(key) for key in keys]
+    if claim.measure != "maximum length":
+        averages = [100 * findings.averages_of(key).to_numpy() for key in keys]
         return [_average(it) for it in averages] if all(map(len, averages)) else []
     curves = [findings.solvable(key) for key in keys]
-    if len({memory for memory, _, _ in keys}) > 1:
+    if len({*memories}) > 1:
         curves = _comparable(*curves)
     last = findings.study.training_lengths[1]
     constant = [Value(last, last, last, 0)] * (LONGEST_IN_TRAINING in pair)
     return [*map(_length, curves), *constant]
-
-
-def _key(task: str, side: Side | None, findings: Findings) -> Key:
-    assert side is not None
-    return str(findings.study.memory_size * (10 if side.extended else 1)), task, side.approach
 
 
 def _comparable(larger: pd.DataFrame, trained: pd.DataFrame) -> list[pd.DataFrame]:
@@ -207,7 +197,7 @@ def _has_learnt(claim: Claim, pair: Pair, findings: Findings) -> bool:
 
     A claim about failing at training lengths needs some other approach that solves them.
     """
-    approaches = {side.approach for side in pair if side is not None}
+    approaches = {side.approach for side in pair}
     scores = findings.training_scores
     keys = findings.keys([findings.trained_memory], [claim.task])
     solved = {key[2] for key in keys if scores.get(key, 0.0) >= MASTERED}
@@ -228,14 +218,13 @@ def paper_values(claim: Claim) -> str:
 
 
 def _paper_pair(claim: Claim, pair: Pair) -> str:
-    sides = [side for side in pair if side is not None]
-    values = [_paper_value(claim, side) for side in sides]
+    values = [_paper_value(claim, side) for side in pair]
     if None in values:
         return "a figure only"
     text = " against ".join(rounded(value, 0) for value in values)
     if claim.measure != "significance":
         return text
-    first, second = (side.approach for side in sides)
+    first, second = (side.approach for side in pair)
     p = published.pairwise_p(extended=False)
     test = p.get((claim.task, first, second)) or p[claim.task, second, first]
     return f"{text}, {p_text(test)}"
@@ -249,7 +238,7 @@ def _paper_value(claim: Claim, side: Side) -> Number | None:
     if claim.measure == "maximum length":
         return published.max_lengths(side.extended).get(key)
     score = published.average_scores(side.extended).get(key)
-    return None if score is None else 100 * score.median
+    return None if score is None else 100 * score["median"]
 
 
 def p_text(p: float) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations, product
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,8 +14,7 @@ import pandas as pd
 from constrained_dnc import published
 from constrained_dnc.analysis import statistics
 from constrained_dnc.approaches import USED_SLOTS
-from constrained_dnc.choices import PAPER_RULE
-from constrained_dnc.results import with_failures_as_zero
+from constrained_dnc.choices import PAPER_RULE, extended
 from constrained_dnc.study import Study
 
 DEFAULT_RULE = "score"
@@ -52,8 +52,8 @@ class Findings:
         frame = self.study.results
         if self.iterations is not None:
             frame = self.study.history[self.study.history["iterations"] == self.iterations]
-        chosen = frame["selection"] == self.selection
-        return with_failures_as_zero(frame[chosen & (frame["inference"] == self.inference)])
+        chosen = (frame["selection"] == self.selection) & (frame["inference"] == self.inference)
+        return frame[chosen].fillna({"score": 0.0, "sequence_accuracy": 0.0})
 
     @cached_property
     def tasks(self) -> tuple[str, ...]:
@@ -65,6 +65,11 @@ class Findings:
         """The paper's approaches in its order, then the others."""
         known = (*published.APPROACHES, *published.SUPPLEMENT_C, *USED_SLOTS)
         return _in_order(self.study.approaches, known)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The order of names in tables."""
+        return *self.tasks, *self.approaches
 
     @cached_property
     def memories(self) -> tuple[str, ...]:
@@ -158,31 +163,28 @@ class Findings:
         means = rows.groupby([*KEY, "seed", "run_id"], sort=False)["score"].mean()
         return means.rename("average").reset_index()
 
-    def averages_of(self, key: Key) -> np.ndarray:
-        """The average scores of the trials of one memory, task and approach."""
-        return self.averages[(self.averages[KEY] == list(key)).all(axis=1)]["average"].to_numpy()
+    def averages_of(self, key: Key) -> pd.Series:
+        """The average scores of the trials of one memory, task and approach, by run id."""
+        chosen = (self.averages[KEY] == list(key)).all(axis=1)
+        return self.averages[chosen].set_index("run_id")["average"]
 
     def average_up_to(self, memory: str) -> int:
         """The longest length in the average, as in the paper: 45, with more slots 450."""
         is_trained = memory == self.trained_memory
         return published.AVERAGE_UP_TO if is_trained else published.AVERAGE_UP_TO_EXTENDED
 
-    def in_paper(self, memory: str) -> bool | None:
-        """Whether the paper's tables for this memory are extended ones; None if it has none."""
-        slots = {self.trained_memory: False, str(10 * self.study.memory_size): True}
-        return slots.get(memory)
+    def paper(self, values: Callable[[bool], dict[Any, Any]], memory: str) -> dict[Any, Any]:
+        """Values of the paper with this memory; none if it is not the trained or extended one."""
+        sizes = [self.trained_memory, str(extended(self.study.memory_size))]
+        return values(memory == sizes[1]) if memory in sizes else {}
 
     def pair_tests(self, memory: str, others: bool = False) -> list[statistics.PairTest]:
         """All pairs of the paper's five approaches, adjusted together; or all pairs with others.
 
         Others are adjusted separately, so that the paper's table stays comparable.
         """
-        papers = set(published.APPROACHES)
-        pairs = [
-            pair
-            for pair in combinations(self.approaches, 2)
-            if (not papers.issuperset(pair)) == others
-        ]
+        papers, every = {*published.APPROACHES}, combinations(self.approaches, 2)
+        pairs = [pair for pair in every if papers.issuperset(pair) != others]
         frame = self.averages[self.averages["memory"] == memory]
         groups = frame.groupby(["task", "approach"])["average"]
         averages = {(str(task), str(name)): group.to_numpy() for (task, name), group in groups}
@@ -220,8 +222,7 @@ class Findings:
 
     def ranked(self, task: str, approach: str) -> pd.Series:
         """Average scores of the trials by run id, best first."""
-        chosen = (self.averages[KEY] == [self.trained_memory, task, approach]).all(axis=1)
-        scores = self.averages[chosen].set_index("run_id")["average"]
+        scores = self.averages_of((self.trained_memory, task, approach))
         return scores.sort_values(ascending=False, kind="stable")
 
 

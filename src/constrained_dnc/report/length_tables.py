@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 
+import numpy as np
 import pandas as pd
 
 from constrained_dnc import published
 from constrained_dnc.report.findings import (
     FEW_TRIALS,
     KEY,
-    MEASURES,
     Findings,
     beside_paper,
     memory_name,
 )
 from constrained_dnc.report.tables import (
+    BOLD,
     Number,
     Table,
     is_largest,
     make_table,
-    marked,
     percent,
     rounded,
 )
+from constrained_dnc.results import sort_results
 
 BASELINE, CONSTRAINED, FACTOR = "stateful-baseline", ("compr", "reg", "compr+reg"), "factor"
 CONTROLLERS = {
@@ -76,10 +78,10 @@ def max_lengths(rules: Mapping[str, Findings], memory: str) -> Table:
         "not count; a trial that was given up fails at longer inputs. Factor: the longest of "
         "compr, reg and compr+reg over the stateful baseline with the slots of training. Bold: "
         "the longest of the paper's approaches.",
-        frame.assign(css=marked(is_bold)),
+        frame.assign(css=np.where(is_bold, BOLD, "")),
         ["task", "measure"],
         "approach",
-        (*main.tasks, *main.approaches),
+        main.labels,
     )
 
 
@@ -96,16 +98,15 @@ def lengths_by_rule(rules: Mapping[str, Findings]) -> Table:
         frame.assign(measure=frame["rule"] + ", " + frame["measure"]),
         ["task", "approach"],
         "measure",
-        (*main.tasks, *main.approaches, *(f"{rule}, {it}" for rule in rules for it in MEASURES)),
+        main.labels,
     )
 
 
 def lengths_by_memory(findings: Findings) -> Table:
     """Maximum lengths of every task and approach, two columns per memory and inference."""
     frame = lengths_of({"": findings, ", digital": findings.digital}, "inference")
-    names = {memory: memory_name(findings.study, memory) for memory in findings.study.memories}
-    kinds = [f"{name}{kind}" for name in names.values() for kind in ("", ", digital")]
-    column = frame["memory"].map(names) + frame["inference"] + ", " + frame["measure"]
+    frame = sort_results(frame, ["memory"])
+    names = frame["memory"].map(lambda memory: memory_name(findings.study, memory))
     size = findings.study.memory_size
     return make_table(
         "max_length_by_memory",
@@ -113,14 +114,10 @@ def lengths_by_memory(findings: Findings) -> Table:
         f"The networks trained with {size} slots, run with other memories{bracketed(findings)}; "
         "entries: 95 % of the entries right, whole: of the answers. Growing: "
         f"from {size} slots on, more where they run short.",
-        frame.assign(measure=column),
+        frame.assign(measure=names + frame["inference"] + ", " + frame["measure"]),
         ["task", "approach"],
         "measure",
-        (
-            *findings.tasks,
-            *findings.approaches,
-            *(f"{kind}, {it}" for kind in kinds for it in MEASURES),
-        ),
+        findings.labels,
     )
 
 
@@ -141,7 +138,7 @@ def lengths_by_controller(findings: Findings) -> list[Table]:
         frame.assign(controller=controller, constraint=constraint),
         ["task", "measure", "controller"],
         "constraint",
-        (*findings.tasks, *MEASURES, *(it for pair in CONTROLLERS.values() for it in pair)),
+        (*findings.tasks, *chain.from_iterable(CONTROLLERS.values())),
     )
     return [table]
 
@@ -158,7 +155,7 @@ def lengths_by_iterations(findings: Findings, stages: Mapping[int, Findings]) ->
         frame,
         ["task", "iterations"],
         "approach",
-        (*findings.tasks, *findings.approaches),
+        findings.labels,
     )
 
 
@@ -173,11 +170,10 @@ def bracketed(findings: Findings) -> str:
 
 def _paper_lengths(findings: Findings) -> pd.DataFrame:
     """The paper's lengths of the study's tasks, laid out like ours."""
-    sizes = {False: findings.trained_memory, True: str(10 * findings.study.memory_size)}
     lines = [
         (memory, task, approach, length, str(length))
-        for extended, memory in sizes.items()
-        for (task, approach), length in published.max_lengths(extended).items()
+        for memory in findings.study.memories
+        for (task, approach), length in findings.paper(published.max_lengths, memory).items()
         if task in findings.tasks
     ]
     return pd.DataFrame(lines, columns=[*KEY, "length", "text"]).assign(measure="paper")

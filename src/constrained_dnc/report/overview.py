@@ -12,14 +12,12 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from constrained_dnc import published
-from constrained_dnc.config import PAPER
+from constrained_dnc.config import PAPER, WITHOUT_EFFECT
 from constrained_dnc.errors import printable
 from constrained_dnc.report.findings import MEASURES, Findings, Key, memory_name
 from constrained_dnc.report.tables import DASH, percent
 from constrained_dnc.study import Study
-
-HARMLESS = ("iterations", "log_every", "entropy_every", "checkpoint_every")
-"""Training settings that change nothing learnt, and iterations, which have their own line."""
+from constrained_dnc.study.layout import flat_settings
 
 
 def budget_warning(study: Study) -> str:
@@ -45,14 +43,12 @@ def trial_counts(study: Study) -> list[int]:
 
 def other_settings(study: Study) -> list[str]:
     """The settings that are not the paper's, each with both values."""
-    paper = {f"model.{name}": value for name, value in asdict(PAPER.model).items()}
-    training = asdict(PAPER.training).items()
-    paper |= {f"training.{name}": value for name, value in training if name not in HARMLESS}
+    paper = flat_settings({"model": asdict(PAPER.model), "training": asdict(PAPER.training)})
     ours = study.settings
     return [
         f"{name} {ours[name]} (paper: {value})"
         for name, value in paper.items()
-        if name in ours and ours[name] != value
+        if ours.get(name, value) != value and name.partition(".")[2] not in WITHOUT_EFFECT
     ]
 
 
@@ -104,11 +100,8 @@ def problems(study: Study) -> dict[str, list[str]]:
 
 def provenance(study: Study) -> dict[str, str]:
     """When, where and with which versions the study was made."""
-    values = {"begun on": study.request.get("created", DASH)}
-    for part in ("platform", "versions"):
-        value = study.request.get(part, {})
-        values |= value if isinstance(value, dict) else {part: value}
-    return {str(name): str(value) for name, value in values.items()}
+    begun = {"begun on": study.request.get("created", DASH)}
+    return begun | study.request.get("platform", {}) | study.request.get("versions", {})
 
 
 def terminal_table(findings: Findings) -> Group:
@@ -134,8 +127,7 @@ def _terminal_cell(findings: Findings, key: Key) -> str:
     if key not in findings.curves:
         return ""
     entries, whole = (int(findings.lengths["length"][(*key, it)]) for it in MEASURES)
-    extended = findings.in_paper(key[0])
-    paper = {} if extended is None else published.max_lengths(extended)
+    paper = findings.paper(published.max_lengths, key[0])
     return f"{entries} / {whole}" + (f" ({paper[key[1:]]})" if key[1:] in paper else "")
 
 

@@ -8,9 +8,9 @@ printed as equal, it marks one.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from constrained_dnc import published
@@ -18,12 +18,12 @@ from constrained_dnc.analysis import statistics
 from constrained_dnc.analysis.state_space import DIMENSIONS
 from constrained_dnc.report.findings import Findings, beside_paper, memory_name
 from constrained_dnc.report.tables import (
+    BOLD,
     DASH,
     ITALIC,
     Table,
     is_largest,
     make_table,
-    marked,
     percent,
     rounded,
 )
@@ -44,11 +44,9 @@ def average_scores(rules: Mapping[str, Findings], memory: str) -> Table:
         chosen = findings.averages[findings.averages["memory"] == memory]
         described = chosen.groupby(["task", "approach"])["average"].agg([*STATISTICS])
         parts[rule] = described.rename(columns=STATISTICS).stack()
-    extended = main.in_paper(memory)
-    if extended is not None:
-        scores = published.average_scores(extended)
-        shown = {key: pd.Series(asdict(it)) for key, it in scores.items() if key[0] in main.tasks}
-        parts |= {"paper": pd.concat(shown)} if shown else {}
+    scores = main.paper(published.average_scores, memory)
+    shown = {key: pd.Series(it) for key, it in scores.items() if key[0] in main.tasks}
+    parts |= {"paper": pd.concat(shown)} if shown else {}
     lengths = main.rows[main.rows["memory"] == memory]["length"]
     lengths = lengths[lengths.between(published.AVERAGE_FROM, main.average_up_to(memory))]
     first, last = lengths.min(), lengths.max()
@@ -62,9 +60,9 @@ def average_scores(rules: Mapping[str, Findings], memory: str) -> Table:
     frame = frame[frame["approach"].isin(main.approaches)]
     is_paper, is_median = frame["source"] == "paper", frame["statistic"] == "median"
     best = is_largest(frame, ["task", "statistic", "source"], "share") & ~is_paper
-    bold = published.BOLD_MEDIANS.get(extended, {}) if extended is not None else {}
-    is_bold = is_median & (best | (is_paper & (frame["task"].map(bold) == frame["approach"])))
-    css = marked(is_bold).mask(best & (frame["statistic"] == "mean"), ITALIC)
+    bold = frame["task"].map(main.paper(published.bold_medians, memory)) == frame["approach"]
+    is_bold, is_italic = is_median & (best | (is_paper & bold)), frame["statistic"] == "mean"
+    css = np.select([is_bold, best & is_italic], [BOLD, ITALIC], "")
     return make_table(
         f"average_score_{memory}",
         f"Average scores, {memory_name(main.study, memory)}",
@@ -75,7 +73,7 @@ def average_scores(rules: Mapping[str, Findings], memory: str) -> Table:
         frame.assign(text=frame["share"].map(percent), css=css),
         ["task", "statistic", "source"],
         "approach",
-        (*main.tasks, *STATISTICS.values(), *rules, "paper", *main.approaches),
+        main.labels,
     )
 
 
@@ -101,25 +99,24 @@ def scores_by_length(findings: Findings, task: str) -> Table:
         shown.assign(text=shown["share"].map(percent)),
         ["approach", "memory"],
         "length",
-        sorted(set(shown["length"])),
     )
 
 
 def pair_tests(rules: Mapping[str, Findings], memory: str) -> Iterator[Table]:
     """Mann-Whitney U tests between pairs of approaches: the paper's five, then with others."""
     main = next(iter(rules.values()))
-    extended = main.in_paper(memory)
     for others in (False, True):
         tests = {rule: it.pair_tests(memory, others) for rule, it in beside_paper(rules).items()}
         parts = {rule: pd.DataFrame(made) for rule, made in tests.items() if made}
         if not parts:
             continue
         frame = pd.concat(parts, names=["source", None]).reset_index("source")
-        if not others and extended is not None:
+        paper = {} if others else main.paper(published.pairwise_p, memory)
+        if paper:
             pairs = ["task", "first", "second"]
-            lines = [(*pair, p, "paper") for pair, p in published.pairwise_p(extended).items()]
-            paper = pd.DataFrame(lines, columns=[*pairs, "p_adjusted", "source"])
-            frame = pd.concat([frame, paper.merge(frame[pairs].drop_duplicates())])
+            lines = [(*pair, p, "paper") for pair, p in paper.items()]
+            known = pd.DataFrame(lines, columns=[*pairs, "p_adjusted", "source"])
+            frame = pd.concat([frame, known.merge(frame[pairs].drop_duplicates())])
         yield make_table(
             f"pairwise_p_{'others_' if others else ''}{memory}",
             f"Tests{' of other approaches' if others else ''}, {memory_name(main.study, memory)}",
@@ -128,11 +125,11 @@ def pair_tests(rules: Mapping[str, Findings], memory: str) -> Iterator[Table]:
             f"{statistics.few_trials_warning(tests[main.selection])}",
             frame.assign(
                 text=frame["p_adjusted"].map(lambda p: rounded(p, 3)),
-                css=marked(frame["p_adjusted"] <= statistics.SIGNIFICANCE),
+                css=np.where(frame["p_adjusted"] <= statistics.SIGNIFICANCE, BOLD, ""),
             ),
             ["first", "second", "source"],
             "task",
-            (*main.approaches, *main.tasks),
+            main.labels,
         )
 
 
@@ -161,10 +158,10 @@ def correlations(findings: Findings) -> Table:
         f"{findings.selection}; p by normal "
         "approximation, adjusted by Benjamini-Hochberg over the tasks. Bold: at most "
         f"{statistics.SIGNIFICANCE}.",
-        frame.assign(text=text, css=marked(is_bold)).drop(columns="digits"),
+        frame.assign(text=text, css=np.where(is_bold, BOLD, "")).drop(columns="digits"),
         ["task", "measure"],
         "statistic",
-        (*findings.tasks, *MEASURES.values()),
+        findings.labels,
     )
 
 
@@ -187,7 +184,7 @@ def properties(findings: Findings) -> Table:
         frame.assign(text=text, measure=frame["measure"].map(MEASURES)),
         ["task", "measure"],
         "approach",
-        (*findings.tasks, *MEASURES.values(), *findings.approaches),
+        findings.labels,
     )
 
 
@@ -206,7 +203,7 @@ def explained_variances(findings: Findings) -> Table:
         frame.assign(text=frame["share"].map(percent)),
         ["task"],
         "source",
-        findings.tasks,
+        findings.labels,
     )
 
 

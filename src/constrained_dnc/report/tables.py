@@ -9,6 +9,7 @@ from math import isfinite
 from pathlib import Path
 
 import pandas as pd
+from pandas.api.types import is_numeric_dtype
 from pandas.io.formats.style import Styler
 
 from constrained_dnc import published
@@ -71,17 +72,18 @@ def make_table(
     frame: pd.DataFrame,
     rows: Sequence[str],
     column: str,
-    order: Sequence[object] = (),
+    order: Sequence[str] = (),
 ) -> Table:
     """A table from one line per cell, with its `text` and, if some are marked, its `css`.
 
-    Labels come in `order`, others after them as they appear.
+    Numbers are sorted; names come in `order`, others after them as they appear.
     """
     frame = frame if "css" in frame else frame.assign(css="")
     for label in (*rows, column):
-        known = [item for item in order if (frame[label] == item).any()]
-        names = list(dict.fromkeys([*known, *frame[label]]))
-        frame = frame.assign(**{label: pd.Categorical(frame[label], names, ordered=True)})
+        if not is_numeric_dtype(frame[label]):
+            names = list(dict.fromkeys([*order, *frame[label]]))
+            labels = pd.Categorical(frame[label], names, ordered=True).remove_unused_categories()
+            frame = frame.assign(**{label: labels})
     frame = frame.sort_values([*rows, column], kind="stable")
     cells, css = (
         frame.pivot(index=list(rows), columns=column, values=part).fillna(blank)
@@ -90,11 +92,6 @@ def make_table(
     cells.columns = css.columns = pd.Index(cells.columns.tolist(), dtype=object)
     data = frame.drop(columns=["text", "css"]).dropna(axis="columns", how="all")
     return Table(name, title, caption, cells, css, data)
-
-
-def marked(is_bold: pd.Series) -> pd.Series:
-    """The CSS of cells that are bold or not."""
-    return is_bold.map({True: BOLD, False: ""})
 
 
 def is_largest(frame: pd.DataFrame, by: Sequence[str], value: str) -> pd.Series:

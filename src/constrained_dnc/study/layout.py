@@ -6,13 +6,13 @@ results/RUN_ID-ITERATIONS.parquet  the table of results, one row per rule, memor
 analysis/RUN_ID.npz           arrays of the state-space and memory analyses
 analysis/embeddings/HASH.npy  t-SNE, by the hash of the embedded states
 failures/RUN_ID.txt           the traceback of a run that failed
+lock                          held while study.json is changed
 locks/RUN_ID                  held by the worker of a run
 report/                       index.html, and its tables/ and figures/
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -31,17 +31,19 @@ from constrained_dnc.files import (
 from constrained_dnc.results import concat_results, read_results_file
 from constrained_dnc.training.observer import logger
 
-STUDY = "study.json"
+STUDY, LOCK = "study.json", "lock"
 RUNS, RESULTS, ANALYSIS, FAILURES, LOCKS = "runs", "results", "analysis", "failures", "locks"
 EMBEDDINGS = f"{ANALYSIS}/embeddings"
 PAGE, TABLES, FIGURES = "report/index.html", "report/tables", "report/figures"
 
-RESULTS_NAME = re.compile(r"(?P<run_id>.+)-(?P<iterations>\d+)\.parquet")
 
-
-def is_study(study: Path) -> bool:
-    """Whether a folder holds a study."""
-    return (study / STUDY).is_file()
+def flat_settings(settings: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Settings by name, such as training.learning_rate."""
+    return {
+        f"{part}.{name}": value
+        for part, values in settings.items()
+        for name, value in values.items()
+    }
 
 
 def seeds_of(request: Mapping[str, Any]) -> Sequence[int]:
@@ -53,19 +55,6 @@ def seeds_of(request: Mapping[str, Any]) -> Sequence[int]:
 def run_folder(study: Path, run_id: str) -> Path:
     """The directory of a run."""
     return study / RUNS / run_id
-
-
-def study_lock(study: Path) -> Path:
-    """Held while study.json is changed."""
-    return study / "lock"
-
-
-def lock_file(study: Path, run_id: str) -> Path:
-    """Held by the worker of a run while it trains, evaluates, analyses and stores results."""
-    return study / LOCKS / run_id
-
-
-# results ------------------------------------------------------------------------------------------
 
 
 def results_file(study: Path, run_id: str, iterations: int) -> Path:
@@ -83,23 +72,17 @@ def read_results(study: Path, run_ids: Mapping[str, Any]) -> pd.DataFrame:
     """The results of the study's runs; every other file costs a warning and is ignored."""
     tables = []
     for path in sorted((study / RESULTS).glob("*.parquet")):
-        name = RESULTS_NAME.fullmatch(path.name)
-        if name is None or name["run_id"] not in run_ids:
-            logger.warning("%s is ignored: its name is not that of a run of this study", path)
-            continue
+        run_id, _, iterations = path.stem.rpartition("-")
         try:
             table = read_results_file(path)
         except RunError as error:
             logger.warning("%s; it is left out", error)
             continue
-        if set(table["run_id"]) - {name["run_id"]}:
-            logger.warning("%s is ignored: it holds results of another run", path)
-            continue
-        tables.append(table)
+        if run_id in run_ids and iterations.isdecimal() and {*table["run_id"]} <= {run_id}:
+            tables.append(table)
+        else:
+            logger.warning("%s is ignored: it has no results of a run of this study", path)
     return concat_results(tables)
-
-
-# analysis -----------------------------------------------------------------------------------------
 
 
 def analysis_file(study: Path, run_id: str) -> Path:
@@ -111,14 +94,6 @@ def write_analysis(study: Path, run_id: str, arrays: Mapping[str, np.ndarray]) -
     """Store the arrays of a run's analyses."""
     make_folder(study / ANALYSIS)
     write_arrays(analysis_file(study, run_id), arrays)
-
-
-def embedding_file(study: Path, digest: str) -> Path:
-    """The file with the embedding of states that have this hash."""
-    return study / EMBEDDINGS / f"{digest}.npy"
-
-
-# failures -----------------------------------------------------------------------------------------
 
 
 def failure_file(study: Path, run_id: str) -> Path:
@@ -137,21 +112,18 @@ def read_failures(study: Path, runs: Mapping[str, Mapping[str, Any]]) -> Iterato
     for run_id, run in runs.items():
         path = failure_file(study, run_id)
         if path.exists():
-            lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
-            reason = next((line for line in reversed(lines) if line.strip()), "")
-            yield {"run_id": run_id, **run, "reason": reason}
+            text = path.read_text(encoding="utf-8", errors="replace")
+            yield {"run_id": run_id, **run, "reason": text.strip().rpartition("\n")[2]}
 
 
-def quarantine_corrupt_files(study: Path) -> list[str]:
-    """Rename corrupt results and analyses so that they are made again; returns warnings."""
-    warnings = []
+def quarantine_corrupt_files(study: Path) -> None:
+    """Rename corrupt results and analyses, with a warning, so that they are made again."""
     for path in sorted([*study.glob(f"{RESULTS}/*.parquet"), *study.glob(f"{ANALYSIS}/*.npz")]):
         try:
             read_arrays(path) if path.suffix == ".npz" else read_results_file(path)
         except RunError as error:
             path.replace(path.with_name(f"{path.name}.corrupt"))
-            warnings.append(f"{error}; it is renamed {path.name}.corrupt and made again")
-    return warnings
+            logger.warning("%s; it is renamed %s.corrupt and made again", error, path.name)
 
 
 def remove_remains(study: Path, run_id: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,13 +14,12 @@ import pandas as pd
 
 from constrained_dnc.choices import RULES
 from constrained_dnc.errors import RunError, SettingError, require_path
-from constrained_dnc.files import read_arrays, read_json
-from constrained_dnc.model.config import GROWING
+from constrained_dnc.files import corruption_named, read_arrays, read_json
 from constrained_dnc.results import sort_results
 from constrained_dnc.study.layout import (
     STUDY,
     analysis_file,
-    is_study,
+    flat_settings,
     read_failures,
     read_results,
     seeds_of,
@@ -73,11 +72,7 @@ class Study:
     @property
     def settings(self) -> dict[str, Any]:
         """The settings of all runs by name, such as training.learning_rate."""
-        return {
-            f"{part}.{name}": value
-            for part, values in self.request["settings"].items()
-            for name, value in values.items()
-        }
+        return flat_settings(self.request["settings"])
 
     @property
     def training_lengths(self) -> tuple[int, int]:
@@ -91,15 +86,22 @@ class Study:
         return int(self.request["settings"]["training"]["unseen_length"])
 
     @property
+    def requested_runs(self) -> dict[tuple[str, str, int], int]:
+        """The most iterations that were requested, by (task, approach, seed)."""
+        most: dict[tuple[str, str, int], int] = {}
+        for part in self._requests:
+            for run in itertools.product(part["tasks"], part["approaches"], seeds_of(part)):
+                most[run] = max(most.get(run, 0), part["iterations"])
+        return most
+
+    @property
     def requested(self) -> dict[tuple[str, str], tuple[int, int]]:
         """Trials and the most iterations of all requests, by (task, approach)."""
-        seeds: dict[tuple[str, str], set[int]] = {}
-        most: dict[tuple[str, str], int] = {}
-        for part in self._requests:
-            for key in itertools.product(part["tasks"], part["approaches"]):
-                seeds.setdefault(key, set()).update(seeds_of(part))
-                most[key] = max(most.get(key, 0), part["iterations"])
-        return {key: (len(seeds[key]), most[key]) for key in most}
+        totals: dict[tuple[str, str], tuple[int, int]] = {}
+        for (task, approach, _), iterations in self.requested_runs.items():
+            trials, most = totals.get((task, approach), (0, 0))
+            totals[task, approach] = trials + 1, max(most, iterations)
+        return totals
 
     @property
     def _requests(self) -> Sequence[Mapping[str, Any]]:
@@ -122,21 +124,15 @@ class Study:
         return tuple(rule for rule in RULES if rule in rules)
 
     def analysis(self, run_id: str, *names: str) -> dict[str, np.ndarray]:
-        """Arrays of a run's state-space and memory analyses; those that it lacks are left out."""
-        path = analysis_file(self.path, run_id)
-        if not path.exists():
-            return {}
-        try:
-            arrays = read_arrays(path)
-        except RunError as error:
-            self._corrupt[path.name] = str(error)
-            return {}
-        return {name: arrays[name] for name in names if name in arrays}
+        """Arrays of a run's state-space and memory analyses; those that it lacks are left out.
 
-    @cached_property
-    def _corrupt(self) -> dict[str, str]:
-        """Errors met while analyses were read, by file name."""
-        return {}
+        By default all; none if the file is absent or corrupt.
+        """
+        try:
+            arrays = read_arrays(analysis_file(self.path, run_id))
+        except RunError:
+            return {}
+        return {name: arrays[name] for name in names or arrays if name in arrays}
 
     def missing(self) -> list[str]:
         """A sentence for everything that was requested and is not done yet."""
@@ -144,55 +140,34 @@ class Study:
         for memory in self.memories:
             measured = self.results[self.results["memory"] == memory].drop_duplicates("run_id")
             counts = measured.groupby(["task", "approach"]).size()
+            kind = "" if memory == self.memories[0] else f" with memory {memory}"
             for key, (trials, _) in self.requested.items():
-                count = int(counts.get(key, 0))
-                if count < trials:
-                    name = self._results_with(memory)
-                    sentences.append(f"{', '.join(key)}: {count} of {trials} trials have {name}.")
-        for run in self.runs.to_dict("records"):
-            iterations = self._requested_iterations(run)
-            if run["iterations"] < iterations and run["status"] != "diverged":
+                if (count := int(counts.get(key, 0))) < trials:
+                    have = f"{count} of {trials} trials have results{kind}"
+                    sentences.append(f"{', '.join(key)}: {have}.")
+        requested = self.requested_runs
+        run: Any
+        for run in self.runs.itertuples():
+            iterations = requested.get((run.task, run.approach, run.seed), 0)
+            if run.iterations < iterations and run.status != "diverged":
                 sentences.append(
-                    f"{run['task']}, {run['approach']}, trial {run['seed']}: measured after "
-                    f"{run['iterations']} of {iterations} iterations."
+                    f"{run.task}, {run.approach}, trial {run.seed}: measured after "
+                    f"{run.iterations} of {iterations} iterations."
                 )
-        without = [run for run in self.runs.index if not analysis_file(self.path, run).exists()]
+        without = [run for run in self.runs.index if not self.analysis(run)]
         if without and self.request.get("analyses", True):
-            sentences.append(
-                f"{len(without)} of {len(self.runs)} runs have no state-space and memory analysis."
-            )
-        again = "left out; resuming the study makes it again"
-        return sentences + [f"{problem}: {again}." for problem in self._corrupt.values()]
-
-    def _results_with(self, memory: str) -> str:
-        if memory == self.memories[0]:
-            return "results"
-        kind = "a growing memory" if memory == GROWING else f"{memory} slots"
-        return f"results with {kind}"
-
-    def _requested_iterations(self, run: Mapping[Hashable, Any]) -> int:
-        """The most iterations of all requests that include this run."""
-        return max(
-            (
-                part["iterations"]
-                for part in self._requests
-                if run["task"] in part["tasks"]
-                and run["approach"] in part["approaches"]
-                and run["seed"] in seeds_of(part)
-            ),
-            default=0,
-        )
+            which = "have no readable analysis; resuming the study makes it"
+            sentences.append(f"{len(without)} of {len(self.runs)} runs {which}.")
+        return sentences
 
 
 def read_study(path: str | Path) -> Study:
     """Open a study directory, finished or not."""
     require_path("study", path)
     path = Path(path)
-    if not is_study(path):
+    if not (path / STUDY).is_file():
         raise SettingError("study", str(path), f"a directory with a {STUDY}")
     study = Study(path, read_json(path / STUDY))
-    try:
+    with corruption_named(path / STUDY):
         study.requested, study.memory_size, study.training_lengths, dict(study.request["runs"])
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-        raise RunError(f"{path / STUDY} is corrupt: {type(error).__name__}: {error}") from error
     return study

@@ -7,7 +7,7 @@ import logging
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import CancelledError, ThreadPoolExecutor
+from concurrent.futures import CancelledError
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from multiprocessing import resource_tracker
@@ -79,14 +79,9 @@ def connected(scheduler: str | None, workers: int | None) -> Iterator[Client]:
     # `execute` says in one sentence what Dask would log about a lost connection.
     for name in ("distributed", "distributed.client"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    connect: Any = distributed.Client
     if scheduler is not None:
         _greet(scheduler)
-        try:
-            client = connect(scheduler, timeout=SECONDS_TO_CONNECT)
-        except OSError as error:
-            raise RunError("the Dask scheduler is gone") from error
-        with client:
+        with distributed.Client(scheduler, timeout=SECONDS_TO_CONNECT) as client:
             yield client
         return
     count = available_cores() if workers is None else workers
@@ -96,7 +91,7 @@ def connected(scheduler: str | None, workers: int | None) -> Iterator[Client]:
             resource_tracker.ensure_running()  # its start would undo the wait
             with interrupts_wait():  # the workers are ended with the cluster
                 cluster = entered.enter_context(_cluster(count))
-            client = entered.enter_context(connect(cluster))
+            client = entered.enter_context(distributed.Client(cluster))
         except (OSError, RuntimeError, ImportError) as error:
             raise RunError(f"the workers cannot be started: {first_line(error)}") from error
         yield client
@@ -109,14 +104,12 @@ def _cluster(workers: int) -> Any:
     through TLS, with a certificate that is made for this sweep and never leaves the memory of its
     processes.
     """
-    cluster_of_processes: Any = distributed.LocalCluster
-    certified: Any = distributed.Security.temporary
-    return cluster_of_processes(
+    return distributed.LocalCluster(
         n_workers=workers,
         threads_per_worker=1,
         processes=True,
         host="127.0.0.1",
-        security=certified(),
+        security=distributed.Security.temporary(),
         dashboard_address="127.0.0.1:0",  # any free port, which serves nothing
         scheduler_kwargs={"dashboard": False},
         memory_limit=0,
@@ -132,34 +125,30 @@ def _greet(scheduler: str) -> None:
     """
 
     async def greet() -> None:
-        connect: Any = distributed.comm.core.connect
-        security: Any = distributed.Security
-        options = security().get_connection_args("client")
+        options = distributed.Security().get_connection_args("client")
         async with asyncio.timeout(2 * SECONDS_TO_CONNECT):  # Dask's is for the first half only
-            comm = await connect(scheduler, timeout=SECONDS_TO_CONNECT, **options)
+            comm = await distributed.comm.core.connect(
+                scheduler, timeout=SECONDS_TO_CONNECT, **options
+            )
             await comm.close()
 
     try:
-        with ThreadPoolExecutor(1) as thread:  # the caller's may have a running loop, as in Jupyter
-            thread.submit(asyncio.run, greet()).result()
+        asyncio.run(greet())
     except Exception as error:  # whatever answers there may be no scheduler at all
         accepted = "the address of a running Dask scheduler, such as tcp://head:8786"
         raise SettingError("scheduler", scheduler, accepted) from error
 
 
-def execute(
-    plan: Plan, client: Client, watcher: Watcher, to_do: Sequence[Config] | None = None
-) -> None:
-    """Finish the runs `to_do`, by default all that are not done.
+def execute(plan: Plan, client: Client, watcher: Watcher, to_do: Sequence[Config]) -> None:
+    """Finish the runs `to_do`.
 
     A run that fails three times does not stop the others. User-defined files may change meanwhile:
     workers use them as they are now.
     """
     names = {name for config in plan.configs for name in config.user_code}
     with override_sources(sources("task", names)):
-        configs = plan.to_do() if to_do is None else to_do
         running = {
-            _submit(client, plan, config, place): config for place, config in enumerate(configs)
+            _submit(client, plan, config, place): config for place, config in enumerate(to_do)
         }
         try:
             for future in _completed(running, watcher):
@@ -187,8 +176,7 @@ def _submit(client: Client, plan: Plan, config: Config, place: int) -> Future:
 
 def _completed(running: Mapping[Future, Config], watcher: Watcher) -> Iterator[Future]:
     """Futures as they complete; meanwhile the watcher looks at the others."""
-    as_completed: Any = distributed.as_completed
-    completed = as_completed(list(running))
+    completed = distributed.as_completed(list(running))
     while running:
         watcher.look(list(running.values()))
         time.sleep(SECONDS_BETWEEN_LOOKS)

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from constrained_dnc.choices import RULES, SelectionRule
-from constrained_dnc.config import Config, as_dict
+from constrained_dnc.config import SECTIONS, Config, as_dict
 from constrained_dnc.errors import SettingError
 from constrained_dnc.files import make_folder
 from constrained_dnc.study import layout
-from constrained_dnc.sweep.plan import MAY_CHANGE, Plan, add_to_study
-from constrained_dnc.tasks.registry import get_task
+from constrained_dnc.sweep.plan import MAY_CHANGE, Plan, open_study, request_of
 from constrained_dnc.training.observer import logger
 from constrained_dnc.training.opening import differences
 from constrained_dnc.training.run import ENDED, Run, load_run
@@ -46,7 +45,7 @@ def gather(
     configs = [replace(run.config, evaluation=first.config.evaluation) for run in runs]
     plan = Plan(study, tuple(configs), chosen, analyses)
     links = _links(study, runs)
-    add_to_study(plan, _requests(configs), "", command)
+    open_study(plan, command, _requests(configs))
     make_folder(study / layout.RUNS)
     for link, target in links.items():
         link.symlink_to(os.path.relpath(target, link.parent.resolve()))
@@ -59,9 +58,9 @@ def _ended(runs: Sequence[Run]) -> list[Run]:
         status = run.status
         if status.state in ENDED:
             ended.append(run)
-            continue
-        where = f"{status.state} at iteration {status.iteration} of {status.iterations}"
-        logger.warning("%s is left out: %s", run.folder, where)
+        else:
+            where = f"{status.state} at iteration {status.iteration} of {status.iterations}"
+            logger.warning("%s is left out: %s", run.folder, where)
     if not ended:
         raise SettingError("none of the runs has ended")
     return ended
@@ -70,14 +69,8 @@ def _ended(runs: Sequence[Run]) -> list[Run]:
 def _compared(config: Config) -> dict[str, Any]:
     """The settings that all runs of a study share."""
     values = as_dict(config)
-    return {
-        part: {
-            name: value
-            for name, value in values[part].items()
-            if name not in MAY_CHANGE.get(part, ())
-        }
-        for part in ("model", "training", "evaluation")
-    }
+    settings = layout.flat_settings({part: values[part] for part in SECTIONS})
+    return {name: value for name, value in settings.items() if name not in MAY_CHANGE}
 
 
 def _links(study: Path, runs: Sequence[Run]) -> dict[Path, Path]:
@@ -96,14 +89,8 @@ def _requests(configs: Sequence[Config]) -> list[dict[str, Any]]:
     """A request for every task and approach, with its seeds."""
     groups: dict[tuple[str, str], list[Config]] = {}
     for config in configs:
-        groups.setdefault((get_task(config.task).name, config.approach.name), []).append(config)
+        groups.setdefault((config.task, config.approach.name), []).append(config)
     return [
-        {
-            "tasks": [task],
-            "approaches": [approach],
-            "trials": len(group),
-            "iterations": max(config.training.iterations for config in group),
-            "seeds": sorted(config.seed for config in group),
-        }
-        for (task, approach), group in groups.items()
+        request_of(group) | {"seeds": sorted(config.seed for config in group)}
+        for group in groups.values()
     ]

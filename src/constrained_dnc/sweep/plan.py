@@ -5,7 +5,8 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +22,26 @@ from constrained_dnc.choices import (
     extended,
 )
 from constrained_dnc.config import (
+    SECTIONS,
+    WITHOUT_EFFECT,
     Config,
+    EvaluationConfig,
     Parts,
     as_dict,
     get_preset,
     with_absolute_paths,
     with_min_iterations,
 )
-from constrained_dnc.errors import RunError, SettingError, one_of, require_integer
+from constrained_dnc.errors import RunError, SettingError, require_integer
 from constrained_dnc.evaluation.scoring import Planned, make_plan
-from constrained_dnc.files import locked, make_folder, read_json, remove_unfinished, write_json
+from constrained_dnc.files import (
+    corruption_named,
+    locked,
+    make_folder,
+    read_json,
+    remove_unfinished,
+    write_json,
+)
 from constrained_dnc.model.config import GROWING, MemorySize
 from constrained_dnc.plugins import fingerprints, is_remembered
 from constrained_dnc.study import layout
@@ -38,21 +49,13 @@ from constrained_dnc.study.layout import STUDY
 from constrained_dnc.sweep.approach_names import find_approaches
 from constrained_dnc.tasks.registry import get_task
 from constrained_dnc.training.disk import SELECTED
-from constrained_dnc.training.observer import logger
 from constrained_dnc.training.run import environment
 
-MOST_TRIALS = 1000
 MAY_CHANGE = {
-    "training": {"iterations", "log_every", "entropy_every", "checkpoint_every"},
-    "evaluation": {
-        "lengths",
-        "batches",
-        "extension_lengths",
-        "extension_batches",
-        "batch_size",
-    },
+    *(f"training.{name}" for name in WITHOUT_EFFECT),
+    *(f"evaluation.{field.name}" for field in fields(EvaluationConfig) if field.name != "seed"),
 }
-"""Settings that a resumed study may change: no parameters depend on them."""
+"""Settings that a resumed study may change: no parameters or samples depend on them."""
 
 
 def memories_of(config: Config, rule: SelectionRule = PAPER_RULE) -> list[MemorySize]:
@@ -64,71 +67,6 @@ def memories_of(config: Config, rule: SelectionRule = PAPER_RULE) -> list[Memory
 
 
 @dataclass(frozen=True)
-class Request:
-    """What `cdnc study` is to run."""
-
-    preset: str
-    tasks: tuple[str, ...]
-    approaches: tuple[Approach, ...]
-    trials: int
-    iterations: int
-    parts: Parts
-    rules: tuple[SelectionRule, ...] = RULES
-    """The selection rules whose parameters are evaluated."""
-    analyses: bool = True
-    """Whether states and memory modes are analysed."""
-    inferences: tuple[Inference, ...] = ("network",)
-    """How models run when they are evaluated."""
-
-    def configs(self) -> list[Config]:
-        """The configs of all runs, trial by trial, so that early results cover everything."""
-        model, training, evaluation = self.parts
-        parts = model, replace(training, iterations=self.iterations), evaluation
-        return [
-            with_absolute_paths(Config(task, approach, seed, *parts))
-            for seed in range(self.trials)
-            for task in self.tasks
-            for approach in self.approaches
-        ]
-
-
-def make_request(
-    preset: str,
-    tasks: Sequence[str] = (),
-    approaches: Sequence[str | Approach] = (),
-    trials: int | None = None,
-    iterations: int | None = None,
-    parts: Parts | None = None,
-    rules: Sequence[str] = (),
-    analyses: bool = True,
-    inferences: Sequence[Inference] = ("network",),
-) -> Request:
-    """Complete a request from the budget of its preset, and check it."""
-    budget = get_preset(preset)
-    tasks = tuple(dict.fromkeys(tasks)) or budget.tasks
-    names = [get_task(task).name for task in tasks]
-    if len(set(names)) < len(names):
-        raise SettingError(f"two of the tasks have one name: {' '.join(names)}")
-    trials = budget.trials if trials is None else trials
-    require_integer("trials", trials, 1, MOST_TRIALS)
-    for rule in rules:
-        if rule not in RULES:
-            raise SettingError("rules", rule, one_of(RULES, rule))
-    parts = parts or budget.parts
-    return Request(
-        preset,
-        tasks,
-        find_approaches(approaches or budget.approaches),
-        trials,
-        parts[1].iterations if iterations is None else iterations,
-        parts,
-        tuple(rule for rule in RULES if rule in (rules or RULES)),
-        analyses,
-        tuple(each for each in INFERENCES if each in inferences),
-    )
-
-
-@dataclass(frozen=True)
 class Plan:
     """The runs of a study directory, and how each is evaluated and analysed."""
 
@@ -137,6 +75,7 @@ class Plan:
     rules: tuple[SelectionRule, ...] = RULES
     analyses: bool = True
     inferences: tuple[Inference, ...] = ("network",)
+    preset: str = ""
 
     def is_done(self, config: Config) -> bool:
         """Trained at least as long as requested, evaluated at all lengths, and analysed."""
@@ -173,7 +112,7 @@ class Plan:
 
     def lock(self, config: Config) -> Path:
         """The lock that the worker of a run holds."""
-        return layout.lock_file(self.folder, config.run_id)
+        return self.folder / layout.LOCKS / config.run_id
 
     def to_do(self) -> list[Config]:
         """The runs that are not done; those that failed before are tried again."""
@@ -193,75 +132,135 @@ def _stored_batches(path: Path, batch_size: int) -> dict[tuple[str, str, str, in
     return batches
 
 
-def open_study(folder: Path, request: Request, command: Sequence[str] = ()) -> Plan:
-    """Create a study directory, or resume one with the same, more or longer runs."""
-    configs = tuple(request.configs())
-    plan = Plan(folder, configs, request.rules, request.analyses, request.inferences)
-    part = {
-        "tasks": [get_task(task).name for task in request.tasks],
-        "approaches": [approach.name for approach in request.approaches],
-        "trials": request.trials,
-        "iterations": request.iterations,
-    }
-    add_to_study(plan, [part], request.preset, command)
+def plan_study(
+    folder: Path,
+    preset: str,
+    tasks: Sequence[str] = (),
+    approaches: Sequence[str | Approach] = (),
+    trials: int | None = None,
+    *,
+    parts: Parts | None = None,
+    rules: Sequence[SelectionRule] = RULES,
+    analyses: bool = True,
+    inferences: Sequence[Inference] = ("network",),
+) -> Plan:
+    """The runs of a study, trial by trial, so that early results cover everything.
+
+    What is not given is the preset's. Nothing is written before `open_study`.
+    """
+    budget = get_preset(preset)
+    tasks = tuple(dict.fromkeys(tasks)) or budget.tasks
+    names = [get_task(task).name for task in tasks]
+    if len(set(names)) < len(names):
+        raise SettingError(f"two of the tasks have one name: {' '.join(names)}")
+    trials = budget.trials if trials is None else trials
+    require_integer("trials", trials, 1)
+    cases = product(range(trials), tasks, find_approaches(approaches or budget.approaches))
+    configs = (Config(task, it, seed, *(parts or budget.parts)) for seed, task, it in cases)
+    return Plan(
+        folder,
+        tuple(map(with_absolute_paths, configs)),
+        tuple(rule for rule in RULES if rule in rules),
+        analyses,
+        tuple(each for each in INFERENCES if each in inferences),
+        preset,
+    )
+
+
+def open_study(
+    plan: Plan, command: Sequence[str] = (), requests: Sequence[Mapping[str, Any]] = ()
+) -> Plan:
+    """Create the directory of a study, or add the same, more or longer runs to it.
+
+    By default all tasks, approaches and seeds of the plan are one request.
+    """
+    folder, path = plan.folder, plan.folder / STUDY
+    others = list(folder.glob("[!.]*")) if folder.is_dir() else []
+    if set(others) - {folder / layout.LOCK} and not path.is_file():
+        raise SettingError(f"{folder} is not empty and has no {STUDY}: it is not a study")
+    make_folder(folder, "study")
+    with locked(folder / layout.LOCK, wait=True):  # two sweeps may add to a study at once
+        remove_unfinished(folder, [STUDY])
+        stored = read_json(path) if path.is_file() else {}
+        content = _content(plan, stored, requests or [request_of(plan.configs)], command)
+        _refuse_changes(folder, stored, content)
+        write_json(path, content)
+        layout.quarantine_corrupt_files(folder)
     return plan
 
 
-def add_to_study(
-    plan: Plan, requests: Sequence[Mapping[str, Any]], preset: str, command: Sequence[str]
-) -> None:
-    """Add the runs of a plan and the requests they belong to, to a new or existing study."""
-    folder = plan.folder
-    others = list(folder.glob("[!.]*")) if folder.is_dir() else []
-    if set(others) - {layout.study_lock(folder)} and not layout.is_study(folder):
-        raise SettingError(f"{folder} is not empty and has no {STUDY}: it is not a study")
-    make_folder(folder, "study")
-    with locked(layout.study_lock(folder), wait=True):  # two sweeps may add to a study at once
-        remove_unfinished(folder, [STUDY])
-        _write_study(plan, requests, preset, command)
-        _quarantine(folder)
-
-
-def _write_study(
-    plan: Plan, requests: Sequence[Mapping[str, Any]], preset: str, command: Sequence[str]
-) -> None:
-    folder, configs = plan.folder, plan.configs
-    stored = read_json(folder / STUDY) if layout.is_study(folder) else {}
-    plain = as_dict(configs[0])
-    settings = {part: plain[part] for part in ("model", "training", "evaluation")}
-    user_code = _user_code(configs)
-    _refuse_changes(folder, stored, settings, user_code)
-    names = {task: get_task(task).name for task in dict.fromkeys(c.task for c in configs)}
-    runs = {
-        config.run_id: {
-            "task": names[config.task],
-            "approach": config.approach.name,
-            "seed": config.seed,
-        }
-        for config in configs
+def request_of(configs: Sequence[Config]) -> dict[str, Any]:
+    """What is requested with these runs, as study.json has it."""
+    tasks = dict.fromkeys(config.task for config in configs)
+    return {
+        "tasks": [get_task(task).name for task in tasks],
+        "approaches": list(dict.fromkeys(config.approach.name for config in configs)),
+        "trials": len({config.seed for config in configs}),
+        "iterations": max(config.training.iterations for config in configs),
     }
-    write_json(
-        folder / STUDY,
-        {
-            "preset": stored.get("preset", preset),
-            "requests": [
-                *(old for old in stored.get("requests", []) if old not in requests),
-                *requests,
-            ],
-            "rules": [r for r in RULES if r in (*stored.get("rules", ()), *plan.rules)],
-            "inferences": [
-                i for i in INFERENCES if i in (*stored.get("inferences", ()), *plan.inferences)
-            ],
-            "analyses": stored.get("analyses", False) or plan.analyses,
-            "memories": [str(memory) for memory in memories_of(configs[0])],
-            "settings": settings,
-            "runs": {**stored.get("runs", {}), **runs},
-            **{name: {**stored.get(name, {}), **now} for name, now in user_code.items()},
-            **environment(),
-            "command": shlex.join(["cdnc", *command]),
-            "created": stored.get("created", time.strftime("%Y-%m-%d %H:%M")),
+
+
+def _content(
+    plan: Plan,
+    stored: Mapping[str, Any],
+    requests: Sequence[Mapping[str, Any]],
+    command: Sequence[str],
+) -> dict[str, Any]:
+    """The content of study.json after a plan is added to what is stored."""
+    plain = as_dict(plan.configs[0])
+    approaches = {config.approach.name: config.approach for config in plan.configs}
+    code = {path: None for config in plan.configs for path in config.user_code}
+    names = {task: get_task(task).name for task in dict.fromkeys(c.task for c in plan.configs)}
+    now: dict[str, dict[str, Any]] = {
+        "runs": {
+            config.run_id: {
+                "task": names[config.task],
+                "approach": config.approach.name,
+                "seed": config.seed,
+            }
+            for config in plan.configs
         },
-    )
+        "user_tasks": {names[task]: task for task in sorted(names.keys() & code.keys())},
+        "user_approaches": {
+            name: as_dict(approach)
+            for name, approach in approaches.items()
+            if name not in APPROACHES
+        },
+        "sources": fingerprints("task", code),
+    }
+    earlier = [old for old in stored.get("requests", []) if old not in requests]
+    rules = {*stored.get("rules", ()), *plan.rules}
+    inferences = {*stored.get("inferences", ()), *plan.inferences}
+    return {
+        "preset": stored.get("preset", plan.preset),
+        "requests": [*earlier, *requests],
+        "rules": [rule for rule in RULES if rule in rules],
+        "inferences": [each for each in INFERENCES if each in inferences],
+        "analyses": stored.get("analyses", False) or plan.analyses,
+        "memories": [str(memory) for memory in memories_of(plan.configs[0])],
+        "settings": {part: plain[part] for part in SECTIONS},
+        **{name: {**stored.get(name, {}), **values} for name, values in now.items()},
+        **environment(),
+        "command": shlex.join(["cdnc", *command]),
+        "created": stored.get("created", time.strftime("%Y-%m-%d %H:%M")),
+    }
+
+
+def _refuse_changes(folder: Path, stored: Mapping[str, Any], content: Mapping[str, Any]) -> None:
+    """Refuse settings, tasks, approaches and files that differ from the study's.
+
+    Its runs must be comparable; what it does not have yet may be added.
+    """
+    for part in ("settings", "user_tasks", "user_approaches", "sources"):
+        before, now = stored.get(part, {}), content[part]
+        if part == "settings":
+            before, now = layout.flat_settings(before), layout.flat_settings(now)
+        for name, value in before.items():
+            if name not in MAY_CHANGE and now.get(name, value) != value:
+                raise SettingError(
+                    f"{name} differs from that of the study in {folder} ({value!r}, not "
+                    f"{now[name]!r}); use another --study"
+                )
 
 
 def reopen_study(folder: Path, *, trust_code: bool = False) -> Plan:
@@ -270,20 +269,18 @@ def reopen_study(folder: Path, *, trust_code: bool = False) -> Plan:
     User-defined parts are imported only with `trust_code`, or if this user has trained with them.
     """
     stored = read_json(folder / STUDY)
-    try:
+    with corruption_named(folder / STUDY):
         configs = _stored_configs(stored)
         rules, analyses = tuple(stored["rules"]), bool(stored["analyses"])
         inferences = tuple(stored["inferences"])
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise RunError(f"{folder / STUDY} is corrupt: {type(error).__name__}: {error}") from error
     user_code = sorted({name for config in configs for name in config.user_code})
     if not trust_code and not is_remembered(user_code):
         raise RunError(
             f"{folder / STUDY} names user-defined code, {' and '.join(user_code)}; if you trust "
             "it, add --trust-code"
         )
-    with locked(layout.study_lock(folder), wait=True):
-        _quarantine(folder)
+    with locked(folder / layout.LOCK, wait=True):
+        layout.quarantine_corrupt_files(folder)
     return Plan(folder, configs, rules, analyses, inferences)
 
 
@@ -293,62 +290,13 @@ def _stored_configs(stored: Mapping[str, Any]) -> tuple[Config, ...]:
     for part in stored["requests"]:
         settings = {name: dict(values) for name, values in stored["settings"].items()}
         settings["training"]["iterations"] = part["iterations"]
-        for seed in layout.seeds_of(part):
-            for task in part["tasks"]:
-                for name in part["approaches"]:
-                    config = _stored_config(stored, settings, task, name, seed)
-                    longest = configs.get(config.run_id, config).training.iterations
-                    configs[config.run_id] = with_min_iterations(config, longest)
+        for seed, task, name in product(layout.seeds_of(part), part["tasks"], part["approaches"]):
+            plain = {
+                "task": stored["user_tasks"].get(task, task),
+                "approach": stored["user_approaches"].get(name) or as_dict(APPROACHES[name]),
+                "seed": seed,
+            }
+            config = Config.from_dict(plain | settings)
+            longest = configs.get(config.run_id, config).training.iterations
+            configs[config.run_id] = with_min_iterations(config, longest)
     return tuple(sorted(configs.values(), key=lambda config: config.seed))
-
-
-def _stored_config(
-    stored: Mapping[str, Any], settings: Mapping[str, Any], task: str, approach: str, seed: int
-) -> Config:
-    task = stored["user_tasks"].get(task, task)
-    plain = stored["user_approaches"].get(approach) or as_dict(APPROACHES[approach])
-    return Config.from_dict({"task": task, "approach": plain, "seed": seed, **settings})
-
-
-def _user_code(configs: Sequence[Config]) -> dict[str, dict[str, Any]]:
-    """User-defined tasks and approaches, by name, and fingerprints of their files, by path."""
-    paths = {path: None for config in configs for path in config.user_code}
-    tasks = {config.task for config in configs} & paths.keys()
-    approaches = {config.approach.name: config.approach for config in configs}
-    return {
-        "user_tasks": {get_task(task).name: task for task in sorted(tasks)},
-        "user_approaches": {
-            name: as_dict(approach)
-            for name, approach in approaches.items()
-            if name not in APPROACHES
-        },
-        "sources": fingerprints("task", paths),
-    }
-
-
-def _refuse_changes(
-    folder: Path,
-    stored: Mapping[str, Any],
-    settings: Mapping[str, Mapping[str, Any]],
-    user_code: Mapping[str, Mapping[str, Any]],
-) -> None:
-    """Refuse settings that differ from those of the study: its runs must be comparable.
-
-    User-defined tasks, approaches and files may be added, but not changed.
-    """
-    for part, values in (*settings.items(), *user_code.items()):
-        is_setting = part in settings
-        before = stored.get("settings", {}).get(part, {}) if is_setting else stored.get(part, {})
-        for name, value in values.items():
-            if name in MAY_CHANGE.get(part, ()) or name not in before or before[name] == value:
-                continue
-            setting = f"{part}.{name}" if is_setting else name
-            raise SettingError(
-                f"{setting} differs from that of the study in {folder} ({before[name]!r}, not "
-                f"{value!r}); use another --study"
-            )
-
-
-def _quarantine(folder: Path) -> None:
-    for sentence in layout.quarantine_corrupt_files(folder):
-        logger.warning(sentence)

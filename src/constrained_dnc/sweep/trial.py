@@ -6,8 +6,6 @@ import ctypes
 import time
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
 from typing import SupportsFloat
 
 from constrained_dnc.analysis.internals import analyse_model, analyse_run
@@ -83,7 +81,6 @@ def run_trial(plan: Plan, config_text: str, sources: Mapping[str, bytes] | None 
 
 
 def _run(plan: Plan, config: Config) -> str:
-    folder = run_folder(plan.folder, config.run_id)
     # A worker that the scheduler took for dead may still be at work: wait for its lock.
     lock = plan.lock(config)
     make_folder(lock.parent)
@@ -91,30 +88,28 @@ def _run(plan: Plan, config: Config) -> str:
         remove_remains(plan.folder, config.run_id)
         if not plan.is_done(config):
             use_compilation_cache()
-            run = _trained(config, folder)
-            _complete(plan, run.config, run)
-        return open_run(folder).status.state
+            _complete(plan, _trained(plan, config))
+        return open_run(run_folder(plan.folder, config.run_id)).status.state
 
 
-def _trained(config: Config, folder: Path) -> Run:
+def _trained(plan: Plan, config: Config) -> Run:
     """Train a run to its end; one that has ended needs no checkpoint to be evaluated."""
-    threads = 1
+    folder, threads = run_folder(plan.folder, config.run_id), 1
     if (folder / CONFIG).exists():
         stored = open_run(folder)
         threads = stored.threads  # a gathered run may have begun with more
-        before = stored.config.training.iterations
-        config = with_min_iterations(config, before)  # an earlier request may have wanted more
+        # An earlier request may have wanted more.
+        config = with_min_iterations(config, stored.config.training.iterations)
         has_checkpoint = any((folder / name).exists() for name in CHECKPOINTS)
-        has_ended = config.training.iterations == before and stored.status.state in ENDED
-        if has_ended and not has_checkpoint:
+        if not (has_checkpoint or needs_training(plan, config)):
             replace_config(folder, config)
             return open_run(folder)
     return train(config, folder, threads=threads)
 
 
-def _complete(plan: Plan, config: Config, run: Run) -> None:
+def _complete(plan: Plan, run: Run) -> None:
     """Evaluate and analyse; the results are written last, because they make the run done."""
-    rules = plan.rules_of(config)
+    config, rules = run.config, plan.rules_of(run.config)
     if plan.analyses:
         for rule in rules:  # for the state count in the results
             digital_of(run, run.selected(rule), threads=1)
@@ -137,20 +132,12 @@ def _complete(plan: Plan, config: Config, run: Run) -> None:
     write_results(plan.folder, config.run_id, config.training.iterations, concat_results(tables))
 
 
-@dataclass(frozen=True)
-class Estimate:
-    """Seconds that the parts of a run take on one core."""
+def estimate_seconds(plan: Plan, config: Config) -> dict[str, float]:
+    """Seconds that training, evaluation, analysis and compilation of a run take on one core.
 
-    training: float
-    evaluation: float
-    """At most: hopeless lengths are given up."""
-    analysis: float
-    compilation: float
-    """Once in every worker."""
-
-
-def estimate_seconds(plan: Plan, config: Config) -> Estimate:
-    """How long a run takes; an update, a measurement, an analysis and batches are timed."""
+    An update, a measurement, an analysis and batches are timed. Evaluation takes at most as long:
+    hopeless lengths are given up. A worker compiles once.
+    """
     began = time.perf_counter()
     training, task = config.training, get_task(config.task)
     model = initial_model(config)
@@ -159,6 +146,10 @@ def estimate_seconds(plan: Plan, config: Config) -> Estimate:
     trained, unseen = (
         task.sample(0, training.batch_size, n) for n in (mean_length, training.unseen_length)
     )
+
+    def analyse() -> int:
+        return len(analyse_model(model, task, config))
+
     update = _seconds(lambda: backend.value_and_grad(model, trained)[0])
     measure = _seconds(lambda: backend.measure(model, unseen)[0])
     iterating = (update + measure / training.measure_every) * training.iterations
@@ -173,10 +164,12 @@ def estimate_seconds(plan: Plan, config: Config) -> Estimate:
         work = sum(work_of(subject, row) for row in rows)
         rules = sum(memory in memories_of(config, rule) for rule in plan.rules)
         evaluation += rules * once * work / work_of(subject, timed)
-    analysis = 0.0
-    if plan.analyses:
-        analysis = _seconds(lambda: len(analyse_model(model, task, config)))
-    return Estimate(iterating, evaluation, analysis, time.perf_counter() - began)
+    return {
+        "training": iterating,
+        "evaluation": evaluation,
+        "analysis": _seconds(analyse) if plan.analyses else 0.0,
+        "compilation": time.perf_counter() - began,
+    }
 
 
 def needs_training(plan: Plan, config: Config) -> bool:
