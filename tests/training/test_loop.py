@@ -1,6 +1,5 @@
 """Training in one process: files, selection, resume, refusals."""
 
-import json
 import math
 import os
 import shutil
@@ -176,16 +175,6 @@ def test_a_run_may_become_longer_and_is_what_it_would_have_been(finished, tmp_pa
     assert fingerprint(folder) == fingerprint(finished[0].folder)
 
 
-def test_run_without_a_process_is_interrupted(tmp_path):
-    folder = tmp_path / "run"
-    with pytest.raises(PowerCut):
-        train(CONFIG, folder, threads=1, observer=Watcher(15, cut_power))
-    status = json.loads((folder / "status.json").read_text())
-    assert status["state"] == "failed"
-    (folder / "status.json").write_text(json.dumps(status | {"state": "training"}))
-    assert load_run(folder).status.state == "interrupted"
-
-
 def test_a_run_that_ends_while_its_status_is_read_is_not_interrupted(
     finished, tmp_path, monkeypatch
 ):
@@ -239,11 +228,6 @@ def test_folder_with_other_things_is_refused(tmp_path):
     with pytest.raises(SettingError, match="neither empty nor a run directory"):
         train(CONFIG, tmp_path)
     assert os.listdir(tmp_path) == ["thesis.tex"]
-
-
-def test_no_threads_are_refused(tmp_path):
-    with pytest.raises(SettingError, match=r"threads must be .*, not 0"):
-        train(CONFIG, tmp_path / "run", threads=0)
 
 
 def test_pure_backend_trains_alike(tmp_path):

@@ -12,9 +12,8 @@ import pytest
 from constrained_dnc.config import Config, TrainingConfig, as_dict, make_config
 from constrained_dnc.errors import SettingError
 from constrained_dnc.training.checkpoint import Progress, load_checkpoint, save_checkpoint
-from constrained_dnc.training.guard import guarded_update
 from constrained_dnc.training.loop import train
-from constrained_dnc.training.optimiser import make_optimiser, make_schedule
+from constrained_dnc.training.optimiser import guarded_update, make_optimiser, make_schedule
 from constrained_dnc.training.selection import new_rules
 from tiny_runs import tiny_config
 

@@ -14,7 +14,11 @@ from constrained_dnc.digital.calibration import calibrate
 from constrained_dnc.digital.parts import Digital
 from constrained_dnc.digital.storage import digital_of, stored_digital
 from constrained_dnc.errors import SettingError, one_of, require_integer
-from constrained_dnc.evaluation.memories import growing_memory, least_free_capacity, memory_for
+from constrained_dnc.evaluation.memories import (
+    free_capacity_of,
+    growing_memory,
+    least_free_capacity,
+)
 from constrained_dnc.model.backend import AbstractBackend, choose_backend
 from constrained_dnc.model.config import GROWING, MemorySize, require_memory_size
 from constrained_dnc.model.dnc import DNC
@@ -73,11 +77,12 @@ class Subject:
     def memory(self, size: MemorySize) -> int | Growing:
         """The memory with which the model is to run."""
         require_memory_size(size)
-        if self.run is not None and self.selected is not None:
-            return memory_for(self.run, size, self.selected)
         if size != GROWING:
             return size
-        capacity = least_free_capacity(self.model, self.batch(self.max_training_length, 0))
+        if self.run is not None and self.selected is not None:
+            capacity = free_capacity_of(self.run, self.selected)
+        else:
+            capacity = least_free_capacity(self.model, self.batch(self.max_training_length, 0))
         return growing_memory(self.training_slots, capacity)
 
 
