@@ -128,15 +128,6 @@ def test_stored_scores_can_be_computed_again(models):
     assert stored.scores("4", "unseen").keys() == {1, 2, 3, 4}
 
 
-def test_maximum_length_of_a_model(models):
-    path = models / "copy" / "compr" / "scores.json"
-    metadata = json.loads(path.read_text())
-    metadata["scores"] = {"score": {"4": {"2": 0.96, "9": 0.95, "10": 0.94}, "40": {"2": 0.1}}}
-    path.write_text(json.dumps(metadata))
-    model = zoo.find("zoo:copy/compr")
-    assert [model.max_length(memory) for memory in ("4", "40", "growing")] == [9, 0, None]
-
-
 def test_the_full_list_has_every_rule_and_says_which_are_shipped(models, capsys):
     path = models / "copy" / "compr" / "scores.json"
     metadata = json.loads(path.read_text())

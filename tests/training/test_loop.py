@@ -12,13 +12,11 @@ import pytest
 
 from constrained_dnc.choices import RULES
 from constrained_dnc.errors import RunError, SettingError
-from constrained_dnc.model.backend import PureBackend
-from constrained_dnc.tasks.registry import get_task
 from constrained_dnc.training import opening
 from constrained_dnc.training.loop import train
 from constrained_dnc.training.run import load_model, load_run
 from constrained_dnc.training.streams import sample_iteration
-from tiny_runs import fingerprint, newest_checkpoint, tiny_config
+from tiny_runs import fingerprint, newest_checkpoint
 from watched_runs import CONFIG, PowerCut, Watcher, cut_power
 
 
@@ -228,15 +226,3 @@ def test_folder_with_other_things_is_refused(tmp_path):
     with pytest.raises(SettingError, match="neither empty nor a run directory"):
         train(CONFIG, tmp_path)
     assert os.listdir(tmp_path) == ["thesis.tex"]
-
-
-def test_pure_backend_trains_alike(tmp_path):
-    config = tiny_config(
-        max_length=1, unseen_length=1, iterations=6, measure_every=1, entropy_every=100
-    )
-    backend = PureBackend(get_task("copy").loss)
-    pure = train(config, tmp_path / "pure", backend=backend, threads=1)
-    default = train(config, tmp_path / "default", threads=1)
-    assert pure.backend == "pure"
-    for ours, theirs in zip(default.metrics, pure.metrics, strict=True):
-        assert ours["unseen_loss"] == pytest.approx(theirs["unseen_loss"], rel=1e-4)

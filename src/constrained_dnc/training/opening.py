@@ -37,6 +37,7 @@ from constrained_dnc.training.run import (
     environment,
     initial_model,
     open_run,
+    read_status,
     replace_config,
 )
 
@@ -80,7 +81,11 @@ def has_ended_without_checkpoint(folder: Path, config: Config) -> bool:
 
 def refuse_overwriting(run: Run) -> None:
     """Refuse to train over a model that has no checkpoint to resume from."""
-    if run.rules:
+    is_trained = bool(run.rules)
+    with suppress(RunError):  # the metrics of deleted parameters are worth keeping
+        status = read_status(run.folder)
+        is_trained |= status.iteration > 0 and status.state != "failed"
+    if is_trained:
         raise RunError(
             f"{run.folder} holds a trained model but no checkpoint to resume from; train in "
             "another folder, or start over with --restart (restart=True), which moves it to "

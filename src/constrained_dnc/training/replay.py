@@ -104,15 +104,12 @@ def _in_forward_pass(model: DNC, batch: Batch, key: Array | None) -> str | None:
     unrolled = model.unroll(batch.inputs, internals=True, key=key)
     named = [*named_leaves(unrolled.internals), ("outputs", unrolled.outputs)]
     places = [
-        (place[0], rank, index, place)
+        (place[0], rank, index, f"{name} is not finite at {_spelled(place)}")
         for rank, prefix in enumerate(ORDER)
         for index, (name, values) in enumerate(named)
         if name.startswith(prefix) and (place := _first(values))
     ]
-    if not places:
-        return None
-    _, _, index, place = min(places)
-    return f"{named[index][0]} is not finite at {_spelled(place)}"
+    return min(places)[-1] if places else None
 
 
 def _in_loss_and_gradient(run: Run, model: DNC, batch: Batch, key: Array | None) -> str | None:
