@@ -9,11 +9,10 @@ from pathlib import Path
 
 from constrained_dnc.choices import INFERENCES, BackendChoice, Inference, SelectionRule
 from constrained_dnc.config import EvaluationConfig
-from constrained_dnc.cores import MAX_THREADS
 from constrained_dnc.digital.calibration import calibrate
 from constrained_dnc.digital.parts import Digital
 from constrained_dnc.digital.storage import digital_of, stored_digital
-from constrained_dnc.errors import SettingError, one_of, require_integer
+from constrained_dnc.errors import SettingError, one_of
 from constrained_dnc.evaluation.memories import (
     free_capacity_of,
     growing_memory,
@@ -65,8 +64,6 @@ class Subject:
         self, choice: BackendChoice = "auto", threads: int | None = None
     ) -> AbstractBackend:
         """A backend for the model, not necessarily that of training."""
-        if threads is not None:
-            require_integer("threads", threads, 1, MAX_THREADS)
         return choose_backend(choice, self.model, self.task.loss, threads=threads)
 
     def batch(self, length: int, index: int) -> Batch:
