@@ -12,6 +12,7 @@ from constrained_dnc.tasks.registry import get_task
 from constrained_dnc.training.loop import train
 from constrained_dnc.training.replay import replay
 from constrained_dnc.training.run import initial_model
+from constrained_dnc.training.streams import training_batch
 from tiny_runs import fingerprint, newest_checkpoint, tiny_config
 from watched_runs import CONFIG, Watcher
 
@@ -95,3 +96,41 @@ def test_skipped_updates_are_reported_at_the_end(tmp_path, faults, warned):
         run = train(CONFIG, tmp_path / "run", backend=backend, threads=1, observer=watcher)
         assert run.status.reason.endswith(f"{faults} of 40 updates were skipped")
         assert any("more than a tenth" in warning for warning in watcher.warnings) == warned
+
+
+NAN_TASK = '''
+from constrained_dnc.tasks.copy import Copy
+
+class NanCopy(Copy):
+    """Copy, with a NaN in the batches whose first and last problem begin with 4."""
+
+    name = "nan-copy"
+
+    def encode(self, problems):
+        batch = super().encode(problems)
+        if problems[0][0] == problems[-1][0] == 4:
+            batch.inputs[0, 0, 0] = float("nan")
+        return batch
+'''
+
+
+@pytest.fixture(scope="module")
+def nan_run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("nan")
+    (folder / "nan_copy.py").write_text(NAN_TASK)
+    config = tiny_config(f"{folder / 'nan_copy.py'}:NanCopy", iterations=80)
+    return train(config, folder / "run", threads=1)
+
+
+def test_nan_in_batches_is_skipped_and_counted(nan_run):
+    config, task = nan_run.config, nan_run.task
+    faulty = [
+        iteration
+        for iteration in range(1, 81)
+        if np.isnan(training_batch(task, config, iteration).inputs).any()
+    ]
+    assert faulty
+    assert nan_run.status.skipped_updates == len(faulty)
+    kept = sorted(int(path.stem[-7:]) for path in (nan_run.folder / "nonfinite").iterdir())
+    assert kept == faulty[:5]
+    assert nan_run.status.state == "finished"

@@ -155,3 +155,10 @@ def test_the_command_refuses_and_restarts(without_checkpoints, tmp_path, capsys)
     assert main([*command, "--restart"]) == 0
     assert load_run(without_checkpoints).status.iteration == 44
     assert load_run(tmp_path / "run.old-1").status.iteration == 40
+
+
+def test_metrics_deleted_during_training_cost_a_warning(finished, tmp_path):
+    watcher = Watcher(15, (tmp_path / "run" / "metrics.jsonl").unlink)
+    train(CONFIG, tmp_path / "run", threads=1, observer=watcher)
+    assert ["was deleted or replaced" in warning for warning in watcher.warnings] == [True]
+    assert fingerprint(tmp_path / "run") == fingerprint(finished[0].folder)
