@@ -53,24 +53,8 @@ def test_actions_are_pinned_to_a_commit_and_say_which_version_it_is():
             assert re.fullmatch(r"[\w/-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", action), (path, action)
 
 
-def test_commits_and_make_lint_have_the_same_linters():
-    makefile = (ROOT / "Makefile").read_text().replace("$(BIN)", ".venv/bin")
-    lines = re.search(r"^lint:.*\n((?:\t.*\n)+)", makefile, re.M)[1].split("\n")
-    config = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())
-    hooks = [hook["entry"] for repository in config["repos"] for hook in repository["hooks"]]
-    assert hooks == [line.strip() for line in lines if line]
-
-
 def test_the_gpu_extra_asks_for_the_same_jax():
     (plain,) = (entry for entry in PROJECT["dependencies"] if Requirement(entry).name == "jax")
     (cuda,) = map(Requirement, PROJECT["optional-dependencies"]["gpu"])
     assert (cuda.name, cuda.specifier) == ("jax", Requirement(plain).specifier)
     assert cuda.extras == {"cuda12"}
-
-
-def test_templates_can_be_read():
-    forms = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"))
-    assert len(forms) == 3
-    for form in forms:
-        values = yaml.safe_load(form.read_text())
-        assert form.stem == "config" or {"name", "description", "body"} <= values.keys()

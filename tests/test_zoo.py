@@ -17,7 +17,6 @@ from constrained_dnc.errors import RunError, SettingError
 from constrained_dnc.study import read_study
 from constrained_dnc.sweep.plan import Plan
 from constrained_dnc.sweep.trial import run_trial
-from constrained_dnc.training.streams import evaluation_batch
 from smoke_studies import open_smoke
 from tiny_runs import tiny_config
 
@@ -68,14 +67,6 @@ def test_the_best_trial_is_that_of_the_rule(shipped, models):
     metadata = zoo.find("zoo:copy/compr").metadata
     assert (metadata["trials"], metadata["iterations"], metadata["commit"]) == ([0, 1], 20, "abc")
     assert metadata["trial"] == best.config.seed
-
-
-@pytest.mark.parametrize("wrong", [{"scores": []}, {"scores": {"score": [1]}}, {"trials": 3}])
-def test_scores_of_a_wrong_type_cost_one_sentence(models, wrong):
-    path = models / "copy" / "compr" / "scores.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | wrong))
-    with pytest.raises(RunError, match=r"scores\.json cannot be read"):
-        zoo.find("zoo:copy/compr").max_length()
 
 
 def test_a_rule_without_parameters_is_named_with_those_that_have_some():
@@ -138,22 +129,6 @@ def test_stored_scores_can_be_computed_again(models):
     assert stored.scores("4", "unseen").keys() == {1, 2, 3, 4}
 
 
-def test_maximum_length_of_a_model(models):
-    path = models / "copy" / "compr" / "scores.json"
-    metadata = json.loads(path.read_text())
-    metadata["scores"] = {"score": {"4": {"2": 0.96, "9": 0.95, "10": 0.94}, "40": {"2": 0.1}}}
-    path.write_text(json.dumps(metadata))
-    model = zoo.find("zoo:copy/compr")
-    assert [model.max_length(memory) for memory in ("4", "40", "growing")] == [9, 0, None]
-
-
-def test_the_list_names_memories_by_their_slots(models, capsys):
-    assert main(["zoo"]) == 0
-    _, _, head, *rows = capsys.readouterr().out.splitlines()
-    assert head.endswith("4 slots  40 slots  growing")
-    assert sum(row.startswith("zoo:") for row in rows) == len(zoo.pretrained())
-
-
 def test_the_full_list_has_every_rule_and_says_which_are_shipped(models, capsys):
     path = models / "copy" / "compr" / "scores.json"
     metadata = json.loads(path.read_text())
@@ -164,7 +139,9 @@ def test_the_full_list_has_every_rule_and_says_which_are_shipped(models, capsys)
     path.write_text(json.dumps(metadata))
     (models / "copy" / "compr" / "selected-seen.safetensors").touch()
     assert main(["zoo", "--all"]) == 0
-    rows = [line.split() for line in capsys.readouterr().out.splitlines()[3:6]]
+    _, _, head, *rows = capsys.readouterr().out.splitlines()
+    assert head.endswith("4 slots  40 slots  growing")
+    rows = [line.split() for line in rows[:3]]
     facts = map(str, (metadata["trial"], len(metadata["trials"]), metadata["iterations"]))
     assert rows == [
         ["zoo:copy/compr", "score", "*", *facts, "-", "9", "5", "-"],
@@ -218,7 +195,6 @@ def test_demo_marks_what_is_wrong(models, capsys):
     ("arguments", "sentence"),
     [
         ("--task copy --baseline compr --seed -1", "seed must be an integer of at least 0"),
-        ("--task copy --baseline compr --lengths 0,3", "lengths must be integers from 1 to "),
         ("--task add --baseline compr+reg", "add has problems or answers that are not digits"),
         ("--task sortt", "pretrained model must be "),
     ],
@@ -229,14 +205,6 @@ def test_demo_refuses_before_it_prints_anything(capsys, arguments, sentence):
     assert printed.out == ""
     assert printed.err.startswith(f"cdnc: {sentence}")
     assert printed.err.count("\n") == 1
-
-
-def test_prediction_is_the_models_own(models):
-    run = load_run("zoo:copy/compr")
-    batch = evaluation_batch(run.task, run.config, 3, 0)
-    outputs = run.model.unroll(batch.inputs).outputs
-    problem = run.task.format_problem(batch.problems[0])
-    assert predict(run, problem) == run.task.decode(np.asarray(outputs), 3)[0]
 
 
 @pytest.mark.parametrize("name", ["zoo:copy/comp", "zoo:", "zoo:../copy/compr"])
@@ -253,15 +221,19 @@ def test_an_empty_zoo_says_so(models, monkeypatch, capsys):
         load_run("zoo:copy/compr")
 
 
-def test_other_selections_are_refused(models):
-    with pytest.raises(SettingError, match="selected by 'unseen'; available: score"):
-        load_run("zoo:copy/compr").selected("unseen")
-
-
-@pytest.mark.parametrize("damage", [b"", b'{"scores": 1}'])
-@pytest.mark.parametrize("name", ["scores.json", "config.json", "selected-score.safetensors"])
-def test_corrupt_files_are_named(models, name, damage):
-    (models / "copy" / "compr" / name).write_bytes(damage)
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("config.json", lambda text: "{}"),
+        ("selected-score.safetensors", lambda text: text[:-9]),
+        ("scores.json", lambda text: ""),
+        ("scores.json", lambda text: text.replace('"trials"', '"trails"')),
+        ("scores.json", lambda text: json.dumps(json.loads(text) | {"scores": {"score": [1]}})),
+    ],
+)
+def test_corrupt_files_are_named(models, name, change):
+    path = models / "copy" / "compr" / name
+    path.write_text(change(path.read_text("latin-1")), "latin-1")
 
     def use():
         zoo.find("zoo:copy/compr").max_length()

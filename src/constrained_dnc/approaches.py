@@ -10,14 +10,13 @@ from typing import TypeAlias
 from constrained_dnc.errors import (
     LARGEST,
     SettingError,
-    did_you_mean,
     one_of,
     require_integer,
     require_name,
     require_number,
 )
 from constrained_dnc.plugins import ACCEPTED_PATHS, is_import_path
-from constrained_dnc.recipes import split_recipe
+from constrained_dnc.recipes import refuse_unknown, split_recipe
 
 CONTROLLERS = ("lstm", "peephole", "feed-forward")
 LOOKUPS = ("every-slot", "used-slots")
@@ -92,11 +91,8 @@ def parse_part(text: str) -> Part:
 def check_settings(kind: str, settings: Mapping[str, object]) -> None:
     """Refuse unknown settings of a built-in part and values out of range."""
     known = _DEFAULTS[kind]
+    refuse_unknown(kind, settings, known)
     for name, value in settings.items():
-        if name not in known:
-            names = ", ".join(known) or "none"
-            hint = did_you_mean(name, known)
-            raise SettingError(f"{kind} has no setting {name!r}{hint}; available: {names}")
         known[name][1](f"{kind}.{name}", value)
 
 
@@ -147,8 +143,8 @@ class Approach:
         return ", ".join(parts)
 
 
-def _require_kind(setting: str, kind: object, known: tuple[str, ...]) -> None:
-    if not isinstance(kind, str) or not (kind in known or is_import_path(kind)):
+def _require_kind(setting: str, kind: str, known: tuple[str, ...]) -> None:
+    if not (kind in known or is_import_path(kind)):
         raise SettingError(setting, kind, f"{one_of(known, kind)}, or {ACCEPTED_PATHS}")
 
 
@@ -197,6 +193,6 @@ USED_SLOTS = tuple(name for name, a in APPROACHES.items() if a.memory == USED_SL
 
 def get_approach(name: str) -> Approach:
     """The approach of that name."""
-    if not isinstance(name, str) or name not in APPROACHES:
+    if name not in APPROACHES:
         raise SettingError("approach", name, one_of(APPROACHES, name))
     return APPROACHES[name]

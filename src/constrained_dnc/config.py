@@ -8,21 +8,14 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any, Literal, TypeAlias
+from types import UnionType
+from typing import Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
 from constrained_dnc import published
-from constrained_dnc.approaches import (
-    APPROACHES,
-    CONSTRAINTS,
-    CONTROLLERS,
-    MEMORIES,
-    Approach,
-    Part,
-    get_approach,
-)
+from constrained_dnc.approaches import APPROACHES, Approach, Part, get_approach
 from constrained_dnc.errors import (
     LARGEST,
     LARGEST_SEED,
@@ -34,7 +27,7 @@ from constrained_dnc.errors import (
     require_integer,
 )
 from constrained_dnc.lengths import NO_CURRICULUM, parse_curriculum, parse_lengths
-from constrained_dnc.model.config import GROWING, MemorySize, ModelConfig, read_memory_size
+from constrained_dnc.model.config import GROWING, MemorySize, ModelConfig
 from constrained_dnc.plugins import absolute, is_import_path
 from constrained_dnc.recipes import (
     check_schedule,
@@ -42,7 +35,7 @@ from constrained_dnc.recipes import (
     split_recipe,
     with_absolute_path,
 )
-from constrained_dnc.tasks.registry import require_task_name, task_names
+from constrained_dnc.tasks.registry import require_task_name
 
 BELOW_ONE = 0.9999999
 """float32 rounds anything above this to 1."""
@@ -111,13 +104,6 @@ class TrainingConfig:
         if self.curriculum != NO_CURRICULUM and not is_import_path(self.curriculum):
             parse_curriculum(self.curriculum, self.min_length, self.max_length)
 
-    @property
-    def user_code(self) -> tuple[str, ...]:
-        """The import paths of a user-defined optimiser, schedule and curriculum."""
-        texts = self.optimiser, self.schedule, self.curriculum
-        kinds = (text.partition(",")[0] for text in texts)
-        return tuple(kind for kind in kinds if is_import_path(kind))
-
 
 @dataclass(frozen=True)
 class EvaluationConfig:
@@ -178,8 +164,6 @@ class Config:
 
     def __post_init__(self) -> None:
         check_bounds(self)
-        if not self.task:
-            raise SettingError("task", self.task, f"{one_of(task_names())}, or file.py:Class")
         if not isinstance(self.approach, Approach):
             raise SettingError("approach", self.approach, "an Approach, or make_config(task, name)")
         if APPROACHES.get(self.approach.name, self.approach) != self.approach:
@@ -191,11 +175,11 @@ class Config:
     @property
     def user_code(self) -> tuple[str, ...]:
         """The import paths of user-defined parts; installed entry points do not count."""
-        names = {self.task: task_names(), self.approach.controller: CONTROLLERS}
-        names |= dict.fromkeys(self.training.user_code, ())
-        names |= {part.kind: CONSTRAINTS for part in self.approach.constraints}
-        names[self.approach.memory.kind] = MEMORIES
-        return tuple(name for name, known in names.items() if name not in known)
+        training, approach = self.training, self.approach
+        recipes = training.optimiser, training.schedule, training.curriculum
+        names = [self.task, approach.controller, *(text.partition(",")[0] for text in recipes)]
+        names += [part.kind for part in (*approach.constraints, approach.memory)]
+        return tuple(filter(is_import_path, dict.fromkeys(names)))
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -225,32 +209,13 @@ class Config:
     @staticmethod
     def from_json(text: str) -> Config:
         """The config that `to_json` wrote; unknown and missing fields are refused."""
-        try:
-            values = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise SettingError("config", text[:40], f"JSON ({error})") from error
-        return Config.from_dict(values)
+        return Config.from_dict(json.loads(text))
 
     @staticmethod
     def from_dict(values: object) -> Config:
         """The config that `as_dict` described; unknown and missing fields are refused."""
-        config = _fields(Config, values, "config")
-        approach = _fields(Approach, config["approach"], "config.approach")
-        approach["constraints"] = tuple(
-            _part_from(part, "each of the constraints") for part in approach["constraints"]
-        )
-        approach["memory"] = _part_from(approach["memory"], "config.approach.memory")
-        config["approach"] = Approach(**approach)
-        for name, kind in SECTIONS.items():
-            config[name] = kind(**_fields(kind, config[name], f"config.{name}"))
-        if config["start"] is not None:
-            config["start"] = Start(**_fields(Start, config["start"], "config.start"))
-        return Config(**config)
-
-
-def _part_from(values: object, path: str) -> Part:
-    part = _fields(Part, values, path)
-    return Part(part["kind"], tuple(part["settings"].items()))
+        config: Config = _structure(Config, values, "config")
+        return config
 
 
 SECTIONS = {"model": ModelConfig, "training": TrainingConfig, "evaluation": EvaluationConfig}
@@ -278,8 +243,6 @@ def parse_memories(text: str) -> list[MemorySize]:
     >>> parse_memories("50..100:25,growing")
     [50, 75, 100, 'growing']
     """
-    if not any(sign in text for sign in (",", "..", ":")):
-        return [read_memory_size(text)]
     parts = [part.strip() for part in text.split(",")]
     fixed = [part for part in parts if part != GROWING]
     try:
@@ -398,24 +361,18 @@ def make_config(
 def with_absolute_paths(config: Config) -> Config:
     """The config with absolute paths to user-defined files, so that it is valid in any folder."""
 
-    def absolute_part(part: Part) -> Part:
-        return dataclasses.replace(part, kind=absolute(part.kind))
+    def located(settings: Any, *names: str, convert: Callable[[str], str] = absolute) -> Any:
+        paths = {name: convert(getattr(settings, name)) for name in names}
+        return dataclasses.replace(settings, **paths)
 
     approach = dataclasses.replace(
-        config.approach,
-        controller=absolute(config.approach.controller),
-        constraints=tuple(map(absolute_part, config.approach.constraints)),
-        memory=absolute_part(config.approach.memory),
+        located(config.approach, "controller"),
+        constraints=tuple(located(part, "kind") for part in config.approach.constraints),
+        memory=located(config.approach.memory, "kind"),
     )
-    training = dataclasses.replace(
-        config.training,
-        optimiser=with_absolute_path(config.training.optimiser),
-        schedule=with_absolute_path(config.training.schedule),
-        curriculum=with_absolute_path(config.training.curriculum),
-    )
-    return dataclasses.replace(
-        config, task=absolute(config.task), approach=approach, training=training
-    )
+    recipes = ("optimiser", "schedule", "curriculum")
+    training = located(config.training, *recipes, convert=with_absolute_path)
+    return dataclasses.replace(located(config, "task"), approach=approach, training=training)
 
 
 def with_min_iterations(config: Config, iterations: int) -> Config:
@@ -426,27 +383,29 @@ def with_min_iterations(config: Config, iterations: int) -> Config:
     )
 
 
-_LEAVES: dict[str, type] = {"int": int, "float": float, "str": str}
-
-
 def _optional_fields(kind: type[Any]) -> dict[str, Any]:
     """The fields that a stored config may lack, with their defaults."""
     return {entry.name: entry.default for entry in fields(kind) if "optional" in entry.metadata}
 
 
-def _fields(kind: type[Any], values: object, path: str) -> dict[str, Any]:
-    """The fields of a dataclass from a JSON object; unknown and missing ones are refused."""
-    names = [entry.name for entry in fields(kind)]
-    if isinstance(values, Mapping):
-        values = {**_optional_fields(kind), **values}
-    if not isinstance(values, Mapping) or values.keys() != set(names):
-        stored = ", ".join(values) if isinstance(values, Mapping) else values
-        raise SettingError(path, stored, f"an object with the fields {', '.join(names)}")
-    checked = dict(values)
-    for entry in fields(kind):
-        value, leaf = checked[entry.name], _LEAVES.get(str(entry.type))
-        if leaf is float and type(value) is int and abs(value) <= LARGEST:
-            checked[entry.name] = value = float(value)
-        if leaf is not None and type(value) is not leaf:
-            raise SettingError(f"{path}.{entry.name}", value, f"of type {leaf.__name__}")
-    return checked
+def _structure(kind: Any, value: Any, path: str) -> Any:
+    """A value of a type from JSON; unknown and missing fields and other types are refused."""
+    if isinstance(kind, UnionType):  # with None
+        return None if value is None else _structure(get_args(kind)[0], value, path)
+    if get_origin(kind) is tuple and isinstance(value, list):
+        return tuple(_structure(get_args(kind)[0], each, path) for each in value)
+    is_settings = dataclasses.is_dataclass(kind)
+    if is_settings:
+        values = _optional_fields(kind) | value if isinstance(value, dict) else {}
+        hints = get_type_hints(kind)
+        if values.keys() != hints.keys():
+            stored = ", ".join(value) if isinstance(value, dict) else value
+            raise SettingError(path, stored, f"an object with the fields {', '.join(hints)}")
+        if kind is Part and isinstance(values["settings"], dict):
+            return Part(values["kind"], tuple(values["settings"].items()))
+        return kind(**{n: _structure(hints[n], values[n], f"{path}.{n}") for n in hints})
+    if kind is float and type(value) is int and abs(value) <= LARGEST:
+        value = float(value)
+    if type(value) is not kind:
+        raise SettingError(path, value, f"of type {getattr(kind, '__name__', kind)}")
+    return value

@@ -31,6 +31,15 @@ SECONDS_TO_LOCK = 0.2
 """`is_locked` in another process holds the lock for a moment."""
 
 
+@contextmanager
+def failure_named(path: Path, what: str) -> Iterator[None]:
+    """Turn an error of the system into a sentence: the path cannot be read, written, ..."""
+    try:
+        yield
+    except OSError as error:
+        raise RunError(f"{path} cannot be {what}: {reason_of(error)}") from error
+
+
 def make_folder(folder: Path, setting: str | None = None) -> None:
     """Make a folder and its parents; `setting` is what the user named it by."""
     try:
@@ -45,7 +54,7 @@ def make_folder(folder: Path, setting: str | None = None) -> None:
 def write_atomically(path: Path, content: bytes) -> None:
     """Replace a file in one step: the old one stays until the new one is on disk."""
     unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}.unfinished")
-    try:
+    with failure_named(path, "written"):
         try:
             with open(unfinished, "xb") as file:
                 file.write(content)
@@ -55,20 +64,12 @@ def write_atomically(path: Path, content: bytes) -> None:
         except BaseException:
             unfinished.unlink(missing_ok=True)
             raise
-        _sync_folder(path.parent)
-    except OSError as error:
-        raise RunError(f"{path} cannot be written: {reason_of(error)}") from error
-
-
-def _sync_folder(folder: Path) -> None:
-    """Flush the names in a folder to disk."""
-    if os.name == "nt":
-        return  # Windows opens no folders
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        if os.name != "nt":  # Windows opens no folders
+            descriptor = os.open(path.parent, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)  # the name, too, is on disk
+            finally:
+                os.close(descriptor)
 
 
 def remove_unfinished(folder: Path, names: Iterable[str]) -> None:
@@ -83,10 +84,8 @@ def remove_unfinished(folder: Path, names: Iterable[str]) -> None:
 
 def read_file(path: Path) -> bytes:
     """The bytes of a file."""
-    try:
+    with failure_named(path, "read"):
         return path.read_bytes()
-    except OSError as error:
-        raise RunError(f"{path} cannot be read: {reason_of(error)}") from error
 
 
 def reason_of(error: Exception) -> str:
@@ -192,14 +191,13 @@ def locked(path: Path, *, wait: bool = False) -> Iterator[Callable[[], bool]]:
     folder may have been moved, and another one made in its place.
     """
     lock = filelock.FileLock(path, timeout=-1 if wait else SECONDS_TO_LOCK)
-    try:
-        lock.acquire()
+    with failure_named(path, "locked"):
+        try:
+            lock.acquire()
+        except filelock.Timeout as error:
+            owner = path.read_text(errors="replace").strip() or "another process"
+            raise RunError(f"{path.parent} is in use by {owner}") from error
         held = path.stat()
-    except filelock.Timeout as error:
-        owner = path.read_text(errors="replace").strip() or "another process"
-        raise RunError(f"{path.parent} is in use by {owner}") from error
-    except OSError as error:
-        raise RunError(f"{path} cannot be locked: {reason_of(error)}") from error
 
     def is_in_place() -> bool:
         return path.exists() and os.path.samestat(held, path.stat())
@@ -221,5 +219,3 @@ def is_locked(path: Path) -> bool:
             return False
     except (filelock.Timeout, PermissionError):  # another user's lock cannot be tried
         return True
-    except OSError as error:
-        raise RunError(f"{path} cannot be read: {reason_of(error)}") from error

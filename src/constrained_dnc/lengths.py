@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from constrained_dnc.errors import SettingError
 
@@ -33,35 +32,22 @@ def parse_lengths(text: str, setting: str = "lengths") -> tuple[int, ...]:
     return tuple(lengths)
 
 
-@dataclass(frozen=True)
-class Stage:
-    """The training lengths after a number of iterations."""
+def parse_curriculum(text: str, shortest: int, longest: int) -> tuple[tuple[int, int, int], ...]:
+    """The stages of a curriculum: iterations before it, shortest and longest training length.
 
-    iterations: int
-    shortest: int
-    longest: int
-
-
-def parse_curriculum(text: str, shortest: int, longest: int) -> tuple[Stage, ...]:
-    """The stages of a curriculum within the training lengths.
-
-    >>> parse_curriculum("0:1..5,2000:10", 1, 10)[1]
-    Stage(iterations=2000, shortest=10, longest=10)
+    >>> parse_curriculum("0:1..5,2000:10", 1, 10)
+    ((0, 1, 5), (2000, 10, 10))
     """
-    accepted = (
-        f"iterations and lengths from {shortest} to {longest} (training.min_length and max_length) "
-        f"such as 0:{shortest},2000:{shortest}..{longest}, from 0 upwards, or file.py:function"
-    )
     matches = [_STAGE.fullmatch(part.strip()) for part in text.split(",")]
-    stages = tuple(
-        Stage(int(match[1]), int(match[2]), int(match[3] or match[2])) for match in matches if match
-    )
-    starts = [stage.iterations for stage in stages]
-    if (
-        not all(matches)
-        or starts != sorted(set(starts))
-        or starts[0] != 0
-        or not all(shortest <= stage.shortest <= stage.longest <= longest for stage in stages)
-    ):
+    stages = tuple((int(m[1]), int(m[2]), int(m[3] or m[2])) for m in matches if m)
+    starts = [start for start, _, _ in stages]
+    is_ascending = starts == sorted(set(starts)) and starts[:1] == [0]
+    are_lengths = all(shortest <= first <= last <= longest for _, first, last in stages)
+    if not (all(matches) and is_ascending and are_lengths):
+        accepted = (
+            f"iterations and lengths from {shortest} to {longest} (training.min_length and "
+            f"max_length) such as 0:{shortest},2000:{shortest}..{longest}, from 0 upwards, "
+            "or file.py:function"
+        )
         raise SettingError("training.curriculum", text, accepted)
     return stages

@@ -69,12 +69,20 @@ def naming_failures(what: str) -> Iterator[None]:
     except SettingError:
         raise
     except Exception as error:
+        raise SettingError(f"{what} failed ({_located(error)})") from error
+
+
+def _located(error: BaseException) -> str:
+    """What an error says, after the file and the line of the user's code that it comes from."""
+    if isinstance(error, SyntaxError):
+        file, line, says = error.filename, error.lineno, error.msg
+    else:
         ours = (str(Path(__file__).parent), "site-packages")
         frames = traceback.extract_tb(error.__traceback__)
         theirs = [frame for frame in frames if not any(part in frame.filename for part in ours)]
         last = (theirs or frames)[-1]
-        why = f"{last.filename}, line {last.lineno}: {type(error).__name__}: {first_line(error)}"
-        raise SettingError(f"{what} failed ({why})") from error
+        file, line, says = last.filename, last.lineno, first_line(error)
+    return f"{file}, line {line}: {type(error).__name__}: {says}"
 
 
 def absolute(name: str) -> str:
@@ -85,20 +93,18 @@ def absolute(name: str) -> str:
 
 def sources(setting: str, names: Iterable[str]) -> dict[str, bytes]:
     """The text of every file among these import paths, by its absolute path."""
-    places = {name: name.rpartition(":")[0] for name in names}
-    files = {name: place for name, place in places.items() if place.endswith(".py")}
-    return {str(_resolved(place)): _text(setting, name, place) for name, place in files.items()}
+    files = {name: _file_of(name) for name in names if name.rpartition(":")[0].endswith(".py")}
+    return {str(file): _text(setting, name, file) for name, file in files.items() if file}
 
 
 def fingerprints(setting: str, names: Iterable[str]) -> dict[str, str]:
     """The SHA-256 of every file and module among these import paths; nothing is executed."""
-    names = list(names)
-    texts = sources(setting, names)
+    digests = {}
     for name in names:
-        place = name.rpartition(":")[0]
-        if place and not place.endswith(".py") and (file := _module_file(place)):
-            texts[place] = file.read_bytes()
-    return {path: hashlib.sha256(text).hexdigest() for path, text in texts.items()}
+        if file := _file_of(name):
+            place = absolute(name).rpartition(":")[0]
+            digests[place] = hashlib.sha256(_text(setting, name, file)).hexdigest()
+    return digests
 
 
 def remember(names: Iterable[str]) -> None:
@@ -126,16 +132,18 @@ def _trusted_folder() -> Path:
 
 def _trust_key(name: str) -> str | None:
     """A hash of the path and the text of a file or a module; None for code without a file."""
-    place = name.rpartition(":")[0]
-    file = Path(absolute(name).rpartition(":")[0]) if place.endswith(".py") else _module_file(place)
+    file = _file_of(name)
     if file is None:
         return None
-    text = _text("code", name, str(file))
+    text = _text("code", name, file)
     return hashlib.sha256(bytes(file.resolve()) + b"\0" + text).hexdigest()
 
 
-def _module_file(place: str) -> Path | None:
-    """The source file of a module, which is not imported, nor are its parents."""
+def _file_of(name: str) -> Path | None:
+    """The source file of an import path; neither a module nor its parents are imported."""
+    place = name.rpartition(":")[0]
+    if place.endswith(".py"):
+        return _resolved(place)
     spec, names = None, place.split(".")
     try:
         spec = importlib.util.find_spec(names[0])
@@ -159,8 +167,7 @@ def override_sources(texts: Mapping[str, bytes]) -> Iterator[None]:
         _OVERRIDDEN.update(before)
 
 
-def _text(setting: str, value: str, place: str) -> bytes:
-    path = _resolved(place)
+def _text(setting: str, value: str, path: Path) -> bytes:
     try:
         return _OVERRIDDEN[path] if path in _OVERRIDDEN else path.read_bytes()
     except OSError as error:
@@ -178,7 +185,7 @@ def _load(setting: str, value: str, place: str) -> ModuleType:
     try:
         if not is_file:
             return importlib.import_module(place)
-        return _execute(_resolved(place), _text(setting, value, place))
+        return _execute(_resolved(place), _text(setting, value, _resolved(place)))
     except (KeyboardInterrupt, SettingError):
         raise
     except BaseException as error:
@@ -186,13 +193,7 @@ def _load(setting: str, value: str, place: str) -> ModuleType:
         if missing and f"{place}.".startswith(f"{missing}."):
             why = f"there is no module {place}"
             raise SettingError(f"{setting} {value} cannot be loaded: {why}") from None
-        if isinstance(error, SyntaxError):
-            file, line, says = error.filename, error.lineno, error.msg
-        else:
-            last = traceback.extract_tb(error.__traceback__)[-1]
-            file, line, says = last.filename, last.lineno, first_line(error)
-        why = f"{file or place}, line {line or 1}: {type(error).__name__}: {says}"
-        raise SettingError(f"{setting} {value} cannot be imported ({why})") from error
+        raise SettingError(f"{setting} {value} cannot be imported ({_located(error)})") from error
 
 
 def _execute(path: Path, text: bytes) -> ModuleType:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -43,6 +44,15 @@ def split_recipe(setting: str, text: str) -> tuple[str, dict[str, Any]]:
     return kind, settings
 
 
+def refuse_unknown(kind: str, names: Iterable[str], known: Collection[str]) -> None:
+    """Refuse settings that a part or a schedule does not have."""
+    for name in names:
+        if name not in known:
+            available = ", ".join(known) or "none"
+            hint = did_you_mean(name, known)
+            raise SettingError(f"{kind} has no setting {name!r}{hint}; available: {available}")
+
+
 def check_schedule(text: str, iterations: int) -> None:
     """Refuse an unknown schedule, and settings that a built-in one lacks or that are out of range.
 
@@ -54,11 +64,8 @@ def check_schedule(text: str, iterations: int) -> None:
     if kind not in SCHEDULES:
         accepted = f"{one_of(SCHEDULES, kind)}, or file.py:function"
         raise SettingError("training.schedule", kind, accepted)
+    refuse_unknown(kind, settings, SCHEDULES[kind])
     for name, value in settings.items():
-        if name not in SCHEDULES[kind]:
-            available = ", ".join(SCHEDULES[kind]) or "none"
-            hint = did_you_mean(name, SCHEDULES[kind])
-            raise SettingError(f"{kind} has no setting {name!r}{hint}; available: {available}")
         if name == "final":
             require_number(f"{kind}.final", value, 0.0, 1.0)
         else:

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from dataclasses import replace
 
 import equinox as eqx
 import numpy as np
@@ -10,9 +9,14 @@ import pytest
 
 from constrained_dnc.config import parse_memories
 from constrained_dnc.errors import SettingError
-from constrained_dnc.evaluation.memories import free_capacity_of, least_free_capacity, memory_for
+from constrained_dnc.evaluation.memories import (
+    free_capacity_of,
+    growing_memory,
+    least_free_capacity,
+)
 from constrained_dnc.evaluation.prediction import predict
 from constrained_dnc.evaluation.scoring import evaluate
+from constrained_dnc.evaluation.subject import subject_of
 from constrained_dnc.model import fused
 from constrained_dnc.model.backend import choose_backend
 from constrained_dnc.model.growing import Growing
@@ -37,7 +41,7 @@ def test_free_capacity_is_the_least_at_training_lengths_and_kept(run):
     stored = json.loads(path.read_text())
     assert stored["seen"]["iteration"] == run.selected("seen").iteration
     path.write_text(json.dumps({"seen": stored["seen"] | {"free_capacity": 3.5}}))
-    assert memory_for(run, "growing", run.selected("seen")).free_capacity == 3.5
+    assert subject_of(run, selection="seen").memory("growing").free_capacity == 3.5
     others = {"seen": stored["seen"] | {"iteration": 7, "free_capacity": 3.5}}
     for text in (json.dumps(others), "{"):  # of other parameters, or corrupt
         path.write_text(text)
@@ -58,7 +62,7 @@ def test_a_run_that_cannot_be_written_to_answers_with_a_growing_memory(run, tmp_
 def test_rounding_does_not_make_the_memory_grow_at_training_lengths(run, simd):
     """The very inputs that F comes from, in sums of another order."""
     selected = run.selected()
-    model, memory = selected.model, memory_for(run, "growing", selected)
+    model, memory = selected.model, subject_of(run).memory("growing")
     batch = evaluation_batch(run.task, run.config, 2, 0)
     kernel = fused.FusedUnroll(simd=simd)
     grown = kernel.forward(model.with_memory_size(memory), batch.inputs)
@@ -86,15 +90,13 @@ def test_a_growing_memory_is_that_of_the_parameters_that_are_evaluated(run, monk
     assert len(read) == 2
 
 
-def test_a_memory_of_many_slots_can_grow_too(run, tmp_path):
-    model = replace(run.config.model, memory_size=6000)
-    large = replace(run, folder=tmp_path, config=replace(run.config, model=model))
-    memory = memory_for(large, "growing", run.selected("unseen"))
+def test_a_memory_of_many_slots_can_grow_too():
+    memory = growing_memory(6000, 3.5)
     assert (memory.start, memory.limit) == (6000, 12000)
 
 
 def test_scores_are_those_of_the_model_with_that_memory(run):
-    memory = memory_for(run, "growing", run.selected())
+    memory = subject_of(run).memory("growing")
     batch = evaluation_batch(run.task, run.config, 5, 0)
     outputs = run.model.with_memory_size(memory).unroll(batch.inputs).outputs
     table = evaluate(run, memories=["growing"], lengths=[5], batches=1)

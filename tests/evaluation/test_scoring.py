@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from constrained_dnc.config import EvaluationConfig
-from constrained_dnc.errors import RunError, SettingError
+from constrained_dnc.errors import SettingError
 from constrained_dnc.evaluation import scoring
 from constrained_dnc.evaluation.prediction import predict
 from constrained_dnc.evaluation.scoring import evaluate, mean_scores
@@ -16,7 +16,6 @@ from constrained_dnc.results import COLUMNS, read_results_file
 from constrained_dnc.tasks.registry import get_task
 from constrained_dnc.tasks.task import Scores
 from constrained_dnc.training.loop import train
-from constrained_dnc.training.run import load_run, write_config
 from constrained_dnc.training.streams import evaluation_batch
 from tiny_runs import tiny_config
 
@@ -232,11 +231,3 @@ def test_rounding_up_the_steps_changes_nothing(run):
 def test_impossible_requests_are_refused(run, settings):
     with pytest.raises(SettingError, match=r"length|memory|batches"):
         evaluate(run, **settings)
-
-
-def test_run_without_selected_parameters_says_so(tmp_path):
-    write_config(tmp_path, tiny_config(), "fused", 1)
-    with pytest.raises(RunError, match="no selected parameters yet"):
-        evaluate(load_run(tmp_path))
-    with pytest.raises(SettingError, match="run directory"):
-        evaluate(tmp_path / "nowhere")

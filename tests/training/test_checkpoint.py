@@ -11,7 +11,6 @@ import pytest
 
 from constrained_dnc.choices import RULES
 from constrained_dnc.errors import RunError
-from constrained_dnc.files import write_tensors
 from constrained_dnc.training.checkpoint import COUNTS, Progress, load_checkpoint, save_checkpoint
 from constrained_dnc.training.disk import CHECKPOINTS
 from constrained_dnc.training.selection import new_rules
@@ -76,10 +75,6 @@ def test_an_optimisers_state_of_any_type_comes_back(tmp_path):
     assert eqx.tree_equal(loaded.optimiser, saved.optimiser)
 
 
-def test_no_checkpoint_is_no_progress(tmp_path):
-    assert load(tmp_path) is None
-
-
 @pytest.mark.parametrize("stops", [(), (3, 7, 25), (33, 34), (40, 41)])
 def test_files_do_not_depend_on_stops_and_extensions(tmp_path, stops):
     due, end = {10, 20, 30, 40}, 45
@@ -92,41 +87,7 @@ def test_files_do_not_depend_on_stops_and_extensions(tmp_path, stops):
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
 
 
-def corrupt(path):
-    """Flip a byte; tests of files cover every other kind of corruption."""
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 0xFF
-    path.write_bytes(content)
-
-
-def test_a_corrupt_newest_costs_a_warning_and_is_the_next_to_be_overwritten(tmp_path):
-    save(tmp_path, 10, 20)
-    corrupt(tmp_path / CHECKPOINTS[1])
-    warnings = []
-    assert load(tmp_path, warn=warnings.append).iteration == 10
-    assert len(warnings) == 1
-    assert CHECKPOINTS[1] in warnings[0]
-    save(tmp_path, 20)
-    assert load(tmp_path).iteration == 20
-
-
-def test_two_corrupt_ones_are_an_error_and_stay(tmp_path):
-    save(tmp_path, 10, 20)
-    for name in CHECKPOINTS:
-        corrupt(tmp_path / name)
-    before = [(tmp_path / name).read_bytes() for name in CHECKPOINTS]
-    with pytest.raises(RunError, match=r"nothing was changed.*-a\..*-b\."):
-        load(tmp_path)
-    assert [(tmp_path / name).read_bytes() for name in CHECKPOINTS] == before
-
-
 def test_a_checkpoint_of_another_run_is_refused(tmp_path):
     save(tmp_path, 1)
     with pytest.raises(RunError, match=f"is a checkpoint of another run, {CONFIG.run_id}"):
         load(tmp_path, replace(CONFIG, seed=9))
-
-
-def test_another_kind_of_file_is_no_checkpoint(tmp_path):
-    write_tensors(tmp_path / CHECKPOINTS[0], {"parameters/w": np.ones(3)}, {"iteration": 7})
-    with pytest.raises(RunError, match="cannot be read: 'run_id' is missing"):
-        load(tmp_path)

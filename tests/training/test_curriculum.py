@@ -5,9 +5,8 @@ import pytest
 from constrained_dnc.config import TrainingConfig
 from constrained_dnc.errors import SettingError
 from constrained_dnc.tasks.registry import get_task
-from constrained_dnc.training.curriculum import make_curriculum
 from constrained_dnc.training.loop import train
-from constrained_dnc.training.streams import training_batch
+from constrained_dnc.training.streams import make_curriculum, training_batch
 from tiny_runs import fingerprint, tiny_config
 from watched_runs import PowerCut, Watcher, cut_power
 

@@ -16,14 +16,3 @@ def test_every_file_is_documented():
     table = " ".join(first_cells)
     assert [name for name in names if f"`{name}`" not in table] == []
     assert disk.SELECTED.keys() == {*RULES}
-
-
-def test_kept_parameters_are_listed_by_iteration(tmp_path):
-    assert disk.kept_iterations(tmp_path) == []
-    for iteration in (12, 7, 12_345_678):
-        path = disk.kept_file(tmp_path, iteration)
-        path.parent.mkdir(exist_ok=True)
-        path.touch()
-    assert path.name == "iteration-12345678.safetensors"
-    (path.parent / "iteration-x.safetensors").touch()  # not ours
-    assert disk.kept_iterations(tmp_path) == [7, 12, 12_345_678]

@@ -7,9 +7,7 @@ import optax
 import pytest
 
 from constrained_dnc.config import TrainingConfig
-from constrained_dnc.files import read_tensors
-from constrained_dnc.training.guard import guarded_update, keep_skipped_update
-from constrained_dnc.training.optimiser import make_optimiser
+from constrained_dnc.training.optimiser import guarded_update, make_optimiser
 
 PARAMETERS = {"w": jnp.asarray([1.0, -2.0]), "b": jnp.asarray(0.5)}
 
@@ -93,10 +91,3 @@ def test_a_step_that_overflows_is_not_made(settings, gradient, steps):
     assert not made[-1]
     for leaf in jax.tree.leaves((parameters, state)):
         assert np.isfinite(leaf).all()
-
-
-def test_a_skipped_update_is_kept(tmp_path):
-    keep_skipped_update(tmp_path, 12, PARAMETERS, float("nan"), 3.0)
-    tensors, metadata = read_tensors(tmp_path / "nonfinite" / "iteration-0000012.safetensors")
-    assert metadata == {"iteration": 12, "loss": "nan", "gradient_norm": "3.0"}
-    np.testing.assert_array_equal(tensors["parameters/w"], [1, -2])

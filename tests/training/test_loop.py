@@ -1,6 +1,5 @@
 """Training in one process: files, selection, resume, refusals."""
 
-import json
 import math
 import os
 import shutil
@@ -13,13 +12,11 @@ import pytest
 
 from constrained_dnc.choices import RULES
 from constrained_dnc.errors import RunError, SettingError
-from constrained_dnc.model.backend import PureBackend
-from constrained_dnc.tasks.registry import get_task
 from constrained_dnc.training import opening
 from constrained_dnc.training.loop import train
 from constrained_dnc.training.run import load_model, load_run
 from constrained_dnc.training.streams import sample_iteration
-from tiny_runs import fingerprint, newest_checkpoint, tiny_config
+from tiny_runs import fingerprint, newest_checkpoint
 from watched_runs import CONFIG, PowerCut, Watcher, cut_power
 
 
@@ -176,16 +173,6 @@ def test_a_run_may_become_longer_and_is_what_it_would_have_been(finished, tmp_pa
     assert fingerprint(folder) == fingerprint(finished[0].folder)
 
 
-def test_run_without_a_process_is_interrupted(tmp_path):
-    folder = tmp_path / "run"
-    with pytest.raises(PowerCut):
-        train(CONFIG, folder, threads=1, observer=Watcher(15, cut_power))
-    status = json.loads((folder / "status.json").read_text())
-    assert status["state"] == "failed"
-    (folder / "status.json").write_text(json.dumps(status | {"state": "training"}))
-    assert load_run(folder).status.state == "interrupted"
-
-
 def test_a_run_that_ends_while_its_status_is_read_is_not_interrupted(
     finished, tmp_path, monkeypatch
 ):
@@ -239,20 +226,3 @@ def test_folder_with_other_things_is_refused(tmp_path):
     with pytest.raises(SettingError, match="neither empty nor a run directory"):
         train(CONFIG, tmp_path)
     assert os.listdir(tmp_path) == ["thesis.tex"]
-
-
-def test_no_threads_are_refused(tmp_path):
-    with pytest.raises(SettingError, match=r"threads must be .*, not 0"):
-        train(CONFIG, tmp_path / "run", threads=0)
-
-
-def test_pure_backend_trains_alike(tmp_path):
-    config = tiny_config(
-        max_length=1, unseen_length=1, iterations=6, measure_every=1, entropy_every=100
-    )
-    backend = PureBackend(get_task("copy").loss)
-    pure = train(config, tmp_path / "pure", backend=backend, threads=1)
-    default = train(config, tmp_path / "default", threads=1)
-    assert pure.backend == "pure"
-    for ours, theirs in zip(default.metrics, pure.metrics, strict=True):
-        assert ours["unseen_loss"] == pytest.approx(theirs["unseen_loss"], rel=1e-4)

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from constrained_dnc.errors import RunError
 from constrained_dnc.training.metrics import MetricsFile, mean_entropy
 
 
@@ -53,12 +52,6 @@ def test_a_file_deleted_or_replaced_is_restored(tmp_path, replaced):
         assert file.sync() > size
     assert warnings == [f"{path} was deleted or replaced during training and is restored"]
     assert [json.loads(line)["iteration"] for line in path.read_text().splitlines()] == [1, 2, 3]
-
-
-def test_a_file_that_cannot_be_written_is_named(tmp_path):
-    (tmp_path / "m").mkdir()
-    with pytest.raises(RunError, match="m cannot be written: Is a directory"):
-        MetricsFile(tmp_path / "m", 0, pytest.fail)
 
 
 def test_entropy_is_scipys():

@@ -12,9 +12,8 @@ import pytest
 from constrained_dnc.config import Config, TrainingConfig, as_dict, make_config
 from constrained_dnc.errors import SettingError
 from constrained_dnc.training.checkpoint import Progress, load_checkpoint, save_checkpoint
-from constrained_dnc.training.guard import guarded_update
 from constrained_dnc.training.loop import train
-from constrained_dnc.training.optimiser import make_optimiser, make_schedule
+from constrained_dnc.training.optimiser import guarded_update, make_optimiser, make_schedule
 from constrained_dnc.training.selection import new_rules
 from tiny_runs import tiny_config
 
@@ -151,12 +150,9 @@ def test_a_user_defined_schedule(user_file):
             r"optimiser must be one of .*\(did you mean adam\?\), or",
         ),
         ({"optimiser": "sgd,momentun=1"}, "sgd,momentun=1 cannot be used .*'momentun'"),
-        ({"optimiser": "sgd,0.9"}, "training.optimiser must be a name or an import path"),
         ({"optimiser": "lbfgs"}, "training.optimiser lbfgs cannot be used"),
-        ({"optimiser": "FILE:missing"}, "training.optimiser must be the name of a function"),
         ({"optimiser": "FILE:no_optimiser"}, "no_optimiser cannot be used"),
         ({"weight_decay": 0.1}, "training.optimiser adam cannot be used .*'weight_decay'"),
-        ({"weight_decay": -0.1}, "training.weight_decay must be a number from 0"),
         ({"schedule": "cosin"}, r"schedule must be one of .*\(did you mean cosine\?\), or file.py"),
         ({"schedule": "cosine,finl=0"}, r"cosine has no setting 'finl' \(did you mean final\?\)"),
         ({"schedule": "cosine,final=2"}, "cosine.final must be a number from 0 to 1, not 2"),

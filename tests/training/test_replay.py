@@ -10,9 +10,8 @@ from constrained_dnc.approaches import Approach
 from constrained_dnc.errors import RunError, SettingError
 from constrained_dnc.files import read_tensors, write_tensors
 from constrained_dnc.training.disk import kept_file, kept_iterations
-from constrained_dnc.training.guard import keep_skipped_update
 from constrained_dnc.training.loop import train
-from constrained_dnc.training.replay import replay
+from constrained_dnc.training.replay import keep_skipped_update, replay
 from constrained_dnc.training.run import initial_model, load_run, write_config
 from tiny_runs import tiny_config
 

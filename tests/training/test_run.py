@@ -1,8 +1,7 @@
 """Opening run directories, also incomplete and corrupt ones."""
 
 import json
-import shutil
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import equinox as eqx
 import jax
@@ -11,7 +10,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from constrained_dnc import zoo
 from constrained_dnc.cli import main
 from constrained_dnc.errors import RunError, SettingError
 from constrained_dnc.evaluation.prediction import predict
@@ -81,11 +79,6 @@ def test_config_backend_and_threads_come_back(folder):
     assert "machine" in stored["platform"]
 
 
-def test_the_task_is_made_once(folder):
-    run = load_run(folder)
-    assert run.task is run.task
-
-
 def test_missing_files_are_named(folder):
     run = load_run(folder)
     with pytest.raises(RunError, match=r"status\.json cannot be read: No such file"):
@@ -129,12 +122,6 @@ def test_the_default_rule_is_one_that_has_parameters(folder, stored, default):
     assert load_run(folder).default_rule == default
 
 
-def test_a_copied_pretrained_model_can_be_used(tmp_path):
-    shutil.copytree(zoo.find("zoo:copy/compr").folder, tmp_path / "copy")
-    copied, shipped = load_run(tmp_path / "copy"), load_run("zoo:copy/compr")
-    np.testing.assert_array_equal(copied.model.output_weight, shipped.model.output_weight)
-
-
 @pytest.mark.parametrize("backend", ["fused", "pure"])
 def test_double_precision_by_default_changes_no_bit(tmp_path, backend):
     config = tiny_config(iterations=6)
@@ -155,11 +142,6 @@ def test_parameters_of_another_model_or_rule_are_refused_with_their_file(folder)
     store_selected(folder, "score").rename(path)
     with pytest.raises(RunError, match=f"{path} does not hold parameters selected by 'unseen'"):
         load_run(folder).model  # noqa: B018
-
-
-def test_status_comes_back(folder):
-    write_json(folder / "status.json", STATUS)
-    assert asdict(load_run(folder).status) == STATUS
 
 
 @given(place=st.integers(0, 10**6), byte=st.integers(0, 255), cut=st.booleans())

@@ -4,41 +4,11 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 
 import pytest
 
 from constrained_dnc.training.stopping import interrupts_wait, postponed_signals
-
-
-@pytest.mark.parametrize(
-    ("number", "raised"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit)]
-)
-def test_a_signal_waits_and_the_old_handler_comes_back(number, raised):
-    before = signal.getsignal(number)
-    with postponed_signals(pytest.fail) as stop:
-        assert stop.signal is None
-        os.kill(os.getpid(), number)
-        os.kill(os.getpid(), number)
-        assert stop.signal == number
-    assert signal.getsignal(number) is before
-    with pytest.raises(raised):
-        stop.raise_signal()
-
-
-def test_other_threads_leave_handlers_alone():
-    before = signal.getsignal(signal.SIGTERM)
-    handlers = []
-
-    def look():
-        with postponed_signals(pytest.fail):
-            handlers.append(signal.getsignal(signal.SIGTERM))
-
-    thread = threading.Thread(target=look)
-    thread.start()
-    thread.join()
-    assert handlers == [before]
 
 
 def test_an_interrupt_that_a_shell_ignores_stays_ignored():

@@ -195,25 +195,6 @@ def test_an_edited_file_costs_a_warning_and_is_not_trained_with(folder, trained,
     assert train(config, folder, threads=1).status.iteration == 8
 
 
-def test_an_edited_module_costs_a_warning(tmp_path, monkeypatch, caplog):
-    text = "from constrained_dnc.tasks.copy import Copy\n\n\nclass T(Copy):\n    name = 'mine'\n"
-    path = tmp_path / "user_module_of_a_test.py"
-    path.write_text(text)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    config = replace(tiny_config(iterations=4), task=f"{path.stem}:T")
-    train(config, tmp_path / "run", threads=1)
-    path.write_text(f"{text}\n# edited\n")
-    assert main(["predict", str(tmp_path / "run"), "1 2", "--trust-code"]) == 0
-    assert f"{path.stem} changed since" in caplog.text
-    sys.modules.pop(path.stem)
-
-
-def test_a_missing_file_costs_one_sentence(folder, trained, capsys):
-    (trained / "t.py").unlink()
-    assert main(["predict", str(folder), "1 2", "--trust-code"]) == 2
-    assert "there is no file" in capsys.readouterr().err
-
-
 def test_an_overriding_text_needs_no_file(tmp_path):
     """The newest one counts, as a worker may outlive an edit."""
     path = tmp_path / "far" / "t.py"

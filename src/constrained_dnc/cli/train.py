@@ -129,8 +129,8 @@ class Train:
         with ProgressBar("iteration") as bar:
             from constrained_dnc.training.compilation import use_compilation_cache  # noqa: PLC0415
             from constrained_dnc.training.loop import train  # noqa: PLC0415 - slow to import
+            from constrained_dnc.training.opening import start_of  # noqa: PLC0415
             from constrained_dnc.training.run import ENDED, load_run, open_run  # noqa: PLC0415
-            from constrained_dnc.training.starting import start_of  # noqa: PLC0415
 
             use_compilation_cache()
             model = None

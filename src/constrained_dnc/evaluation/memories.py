@@ -13,7 +13,6 @@ import numpy as np
 from constrained_dnc.errors import RunError
 from constrained_dnc.files import read_json, write_json
 from constrained_dnc.model.backend import AbstractBackend
-from constrained_dnc.model.config import GROWING, MemorySize
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.model.growing import Growing
 from constrained_dnc.shapes import Array, Float
@@ -39,13 +38,6 @@ def growing_memory(training_slots: int, free_capacity: float) -> Growing:
     """The growing memory of a model that was trained with that many slots."""
     capacity = min(free_capacity, float(training_slots))
     return Growing(training_slots, capacity, limit=max(Growing.limit, 2 * training_slots))
-
-
-def memory_for(run: Run, memory: MemorySize, selected: Selected) -> int | Growing:
-    """The memory with which the selected parameters of a run are to run."""
-    if memory != GROWING:
-        return memory
-    return growing_memory(run.config.model.memory_size, free_capacity_of(run, selected))
 
 
 def free_capacity_of(run: Run, selected: Selected) -> float:

@@ -169,14 +169,12 @@ def _score(
 
 def mean_scores(batches: Sequence[Scores]) -> dict[str, float]:
     """The means over all samples; recall is NaN for a task that has none."""
-    recalls = [scores.recall for scores in batches if scores.recall is not None]
-    return {
-        "score": float(np.concatenate([scores.score for scores in batches]).mean()),
-        "sequence_accuracy": float(
-            np.concatenate([scores.sequence_accuracy for scores in batches]).mean()
-        ),
-        "recall": float(np.concatenate(recalls).mean()) if recalls else np.nan,
-    }
+    means = dict.fromkeys(SHARES, np.nan)
+    for name in SHARES:
+        values = [getattr(scores, name) for scores in batches]
+        if values[0] is not None:
+            means[name] = float(np.concatenate(values).mean())
+    return means
 
 
 def _row(subject: Subject, planned: Planned, level: float, shares: Shares) -> dict[str, object]:

@@ -9,12 +9,15 @@ from pathlib import Path
 
 from constrained_dnc.choices import INFERENCES, BackendChoice, Inference, SelectionRule
 from constrained_dnc.config import EvaluationConfig
-from constrained_dnc.cores import MAX_THREADS
 from constrained_dnc.digital.calibration import calibrate
 from constrained_dnc.digital.parts import Digital
 from constrained_dnc.digital.storage import digital_of, stored_digital
-from constrained_dnc.errors import SettingError, one_of, require_integer
-from constrained_dnc.evaluation.memories import growing_memory, least_free_capacity, memory_for
+from constrained_dnc.errors import SettingError, one_of
+from constrained_dnc.evaluation.memories import (
+    free_capacity_of,
+    growing_memory,
+    least_free_capacity,
+)
 from constrained_dnc.model.backend import AbstractBackend, choose_backend
 from constrained_dnc.model.config import GROWING, MemorySize, require_memory_size
 from constrained_dnc.model.dnc import DNC
@@ -61,8 +64,6 @@ class Subject:
         self, choice: BackendChoice = "auto", threads: int | None = None
     ) -> AbstractBackend:
         """A backend for the model, not necessarily that of training."""
-        if threads is not None:
-            require_integer("threads", threads, 1, MAX_THREADS)
         return choose_backend(choice, self.model, self.task.loss, threads=threads)
 
     def batch(self, length: int, index: int) -> Batch:
@@ -73,11 +74,12 @@ class Subject:
     def memory(self, size: MemorySize) -> int | Growing:
         """The memory with which the model is to run."""
         require_memory_size(size)
-        if self.run is not None and self.selected is not None:
-            return memory_for(self.run, size, self.selected)
         if size != GROWING:
             return size
-        capacity = least_free_capacity(self.model, self.batch(self.max_training_length, 0))
+        if self.run is not None and self.selected is not None:
+            capacity = free_capacity_of(self.run, self.selected)
+        else:
+            capacity = least_free_capacity(self.model, self.batch(self.max_training_length, 0))
         return growing_memory(self.training_slots, capacity)
 
 

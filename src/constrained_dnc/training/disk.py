@@ -30,6 +30,8 @@ SELECTED: dict[SelectionRule, str] = {
 }
 NONFINITE = "nonfinite"
 START = "start.safetensors"
+FILES = (CONFIG, STATUS, METRICS, START, *CHECKPOINTS, *SELECTED.values())
+"""What is written under the lock."""
 TENSORBOARD = "tensorboard"
 FREE_CAPACITY = "free-capacity.json"
 DIGITAL: dict[SelectionRule, str] = {rule: f"digital-{rule}.safetensors" for rule in SELECTED}

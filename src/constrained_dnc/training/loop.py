@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
-from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,53 +15,34 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from constrained_dnc.choices import (
-    BACKEND_CHOICES,
-    PAPER_RULE,
-    BackendChoice,
-    LoggerChoice,
-    SelectionRule,
-)
+from constrained_dnc.choices import PAPER_RULE, BackendChoice, LoggerChoice, SelectionRule
 from constrained_dnc.config import Config, with_absolute_paths
 from constrained_dnc.cores import MAX_THREADS, available_cores
-from constrained_dnc.errors import RunError, SettingError, one_of, require_integer
-from constrained_dnc.files import locked, remove_unfinished, write_json
+from constrained_dnc.errors import RunError, SettingError, require_integer
+from constrained_dnc.files import locked, remove_unfinished
 from constrained_dnc.lengths import NO_CURRICULUM
 from constrained_dnc.model.backend import AbstractBackend
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.tasks.registry import get_task
-from constrained_dnc.training import opening, starting
+from constrained_dnc.training import opening
 from constrained_dnc.training.checkpoint import Progress, load_checkpoint, save_checkpoint
-from constrained_dnc.training.curriculum import make_curriculum
-from constrained_dnc.training.disk import (
-    CHECKPOINTS,
-    CONFIG,
-    LOCK,
-    METRICS,
-    SELECTED,
-    START,
-    STATUS,
-)
-from constrained_dnc.training.guard import (
-    MAX_KEPT,
-    MAX_SKIPPED_IN_A_ROW,
-    TOLERABLE_SHARE,
-    guarded_update,
-    keep_skipped_update,
-)
+from constrained_dnc.training.disk import CONFIG, FILES, LOCK, METRICS
 from constrained_dnc.training.loggers import open_loggers, require_loggers
 from constrained_dnc.training.metrics import MetricsFile, finite_or_none, mean_entropy
 from constrained_dnc.training.observer import Observer, Snapshot
-from constrained_dnc.training.optimiser import make_optimiser, make_schedule
+from constrained_dnc.training.optimiser import guarded_update, make_optimiser, make_schedule
+from constrained_dnc.training.replay import keep_skipped_update
 from constrained_dnc.training.run import (
     Run,
     State,
-    Status,
+    backend_for,
     initial_model,
     load_run,
     open_run,
+    read_status,
     write_config,
     write_selected,
+    write_status,
 )
 from constrained_dnc.training.selection import new_rules
 from constrained_dnc.training.stopping import Stop, postponed_signals
@@ -70,8 +50,16 @@ from constrained_dnc.training.streams import (
     IterationBatches,
     constraint_key,
     entropy_batch,
+    make_curriculum,
     sample_iteration,
 )
+
+MAX_SKIPPED_IN_A_ROW = 100
+"""After this many the run has diverged."""
+TOLERABLE_SHARE = 0.1
+"""A run with a larger share of skipped updates is worth a warning."""
+MAX_KEPT = 5
+"""How many skipped updates are kept for a replay."""
 
 
 def train(
@@ -96,13 +84,11 @@ def train(
     if threads is not None:
         require_integer("threads", threads, 1, MAX_THREADS)
         threads = int(threads)
-    if isinstance(backend, str) and backend not in BACKEND_CHOICES:
-        raise SettingError("backend", backend, one_of(BACKEND_CHOICES, backend))
     config, folder = with_absolute_paths(config), Path(run_dir)
     require_loggers(log)
     make_optimiser(config.training)  # a mistake is found before a folder is made
     if start is not None:
-        config = starting.with_start(config, start)
+        config = opening.with_start(config, start)
     observer = observer or Observer()
     if restart:
         if start is None and config.start is not None:
@@ -114,8 +100,9 @@ def train(
         return open_run(folder)
     with postponed_signals(observer.say) as stop:
         with locked(folder / LOCK) as is_in_place, jax.enable_x64(False):
+            remove_unfinished(folder, FILES)
             if start is not None and not (folder / CONFIG).exists():
-                starting.write_start(folder, start)
+                opening.write_start(folder, start)
             session = TrainingSession(config, folder, backend, threads, observer, stop, is_in_place)
             session.run(log)
         if stop.signal is not None and session.end is None:
@@ -149,18 +136,18 @@ class TrainingSession:
         self._is_in_place = is_in_place
         self._compiled: set[Any] = set()
         stop.is_compiling = True  # nothing is lost before the first iteration
-        names = (CONFIG, STATUS, METRICS, START, *CHECKPOINTS, *SELECTED.values())
-        remove_unfinished(folder, names)
         stored = open_run(folder) if (folder / CONFIG).exists() else None
         if stored is not None:
             opening.refuse_changes(stored, config, backend, threads)
         self.task = get_task(config.task)
         model = initial_model(config)
         parameters, self.static = eqx.partition(model, eqx.is_inexact_array)
-        parameters = starting.initial_parameters(folder, config, parameters)
+        parameters = opening.initial_parameters(folder, config, parameters)
         if threads is None:
             threads = stored.threads if stored else available_cores()
-        self.backend = opening.choose_training_backend(backend, stored, config, model, threads)
+        if isinstance(backend, str):
+            backend = backend_for(config, model, stored.backend if stored else backend, threads)
+        self.backend = backend
         optimiser, self.rate = make_optimiser(config.training), make_schedule(config.training)
         self.lengths = make_curriculum(config.training)
         self.update = guarded_update(optimiser)
@@ -168,18 +155,20 @@ class TrainingSession:
         state = jax.tree.map(jax.numpy.asarray, optimiser.init(parameters))
         self.progress = Progress(parameters, state, rules)
         is_resumed = load_checkpoint(folder, config, self.progress, observer.warn)
-        self._seconds_before = opening.seconds_before(folder, observer)
+        self._seconds_before = 0.0
+        with suppress(RunError, TypeError, ValueError):  # absent or corrupt: it is rewritten
+            self._seconds_before = float(read_status(folder).seconds)
         self.config = config
         if stored is None:
-            write_config(folder, config, opening.backend_name(self.backend), threads)
+            write_config(folder, config, opening.backend_name(backend), threads)
         else:
             if not is_resumed:
-                opening.refuse_overwriting(folder)
+                opening.refuse_overwriting(stored)
             opening.warn_of_environment(stored, observer)
             has_ended = self.end is not None
             self.config = opening.update_config(stored, config, observer, has_ended=has_ended)
         self._began = time.monotonic()
-        observer.say(f"backend {self.backend.name}: {self.backend.reason}")
+        observer.say(f"backend {backend.name}: {'as the run began' if stored else backend.reason}")
         where = f"resuming after iteration {self.progress.iteration}" if is_resumed else "a new run"
         observer.say(f"run {folder}: {where}")
 
@@ -223,20 +212,15 @@ class TrainingSession:
     def _iterate(self) -> None:
         every = self.config.training.checkpoint_every
         self.stop.is_compiling = False
+        draw = partial(sample_iteration, self.task, self.config, lengths=self.lengths)
         with ThreadPoolExecutor(1) as sampler:  # draws the next batch while this one is computed
-
-            def sample(iteration: int) -> Any:
-                return sampler.submit(
-                    sample_iteration, self.task, self.config, iteration, self.lengths
-                )
-
-            coming = sample(self.progress.iteration + 1)
+            coming = sampler.submit(draw, self.progress.iteration + 1)
             while self.end is None:
                 if self.stop.signal is not None:
                     self._checkpoint("stopped", f"by {self.stop.signal.name}")
                     return
                 batches = coming.result()
-                coming = sample(batches.iteration + 1)
+                coming = sampler.submit(draw, batches.iteration + 1)
                 self._step(batches)
                 if batches.iteration % every == 0 and self.end is None:
                     self._checkpoint("training", "")
@@ -397,7 +381,8 @@ class TrainingSession:
         self._require_folder()
         progress = self.progress
         selections = {rule: selected.selection for rule, selected in progress.rules.items()}
-        status = Status(
+        write_status(
+            self.folder,
             state=state,
             reason=reason,
             iteration=progress.iteration,
@@ -406,9 +391,7 @@ class TrainingSession:
             best_iteration={rule: s.best_iteration for rule, s in selections.items()},
             running_mean={rule: finite_or_none(s.best_mean) for rule, s in selections.items()},
             seconds=round(self._seconds_before + time.monotonic() - self._began, 3),
-            updated=datetime.now(UTC).isoformat(timespec="seconds"),
         )
-        write_json(self.folder / STATUS, dataclasses.asdict(status))
 
     def _snapshot(self, loss: float) -> Snapshot:
         unseen = self.progress.rules[PAPER_RULE].selection

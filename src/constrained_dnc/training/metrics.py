@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
-from constrained_dnc.errors import RunError
-from constrained_dnc.files import reason_of, write_atomically
+from constrained_dnc.files import failure_named, write_atomically
 
 
 class MetricsFile:
@@ -25,7 +23,7 @@ class MetricsFile:
 
     def __init__(self, path: Path, num_bytes: int, warn: Callable[[str], None]):
         self._path, self._warn = path, warn
-        with self._errors_named():
+        with failure_named(self._path, "written"):
             self._file = open(path, "ab+", buffering=0)  # noqa: SIM115 - `close` closes it
             self._file.seek(0)
             complete = self._file.read(num_bytes).rfind(b"\n") + 1
@@ -41,13 +39,13 @@ class MetricsFile:
         """Add one line; a value that is not finite is stored as null."""
         text = json.dumps({name: finite_or_none(value) for name, value in line.items()})
         content = text.encode() + b"\n"
-        with self._errors_named():
+        with failure_named(self._path, "written"):
             while content:
                 content = content[self._file.write(content) :]
 
     def sync(self) -> int:
         """Flush to disk, restore the file if it was deleted, return its size in bytes."""
-        with self._errors_named():
+        with failure_named(self._path, "written"):
             os.fsync(self._file.fileno())
             size = self._file.seek(0, os.SEEK_END)
             current = os.fstat(self._file.fileno())
@@ -58,13 +56,6 @@ class MetricsFile:
                 self._file = open(self._path, "ab+", buffering=0)  # noqa: SIM115
                 self._warn(f"{self._path} was deleted or replaced during training and is restored")
         return size
-
-    @contextmanager
-    def _errors_named(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise RunError(f"{self._path} cannot be written: {reason_of(error)}") from error
 
 
 def parse_lines(path: Path, content: bytes, warn: Callable[[str], None]) -> list[dict[str, Any]]:

@@ -1,28 +1,41 @@
-"""Before the first iteration: can this folder be trained in, can its run be resumed?"""
+"""Before the first iteration: may this folder be trained in, and from which parameters?"""
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from constrained_dnc.choices import BACKEND_CHOICES, BackendChoice
-from constrained_dnc.config import Config
+import equinox as eqx
+
+from constrained_dnc.choices import BACKEND_CHOICES, BackendChoice, SelectionRule
+from constrained_dnc.config import Config, Start
 from constrained_dnc.errors import RunError, SettingError
-from constrained_dnc.files import locked, make_folder, read_json, reason_of
+from constrained_dnc.files import (
+    Tensors,
+    checksum,
+    failure_named,
+    locked,
+    make_folder,
+    read_json,
+    read_tensors,
+    write_tensors,
+)
 from constrained_dnc.model.backend import AbstractBackend, FusedBackend, PureBackend
 from constrained_dnc.model.dnc import DNC
-from constrained_dnc.training.disk import CHECKPOINTS, CONFIG, LOCK, SELECTED, START, STATUS
+from constrained_dnc.model.leaves import fill_leaves, name_leaves
+from constrained_dnc.training.disk import CHECKPOINTS, CONFIG, LOCK, START
 from constrained_dnc.training.observer import Observer
 from constrained_dnc.training.run import (
     ENDED,
     Run,
-    backend_for,
     changed_sources,
     environment,
+    initial_model,
     open_run,
     read_status,
     replace_config,
@@ -32,10 +45,8 @@ from constrained_dnc.training.run import (
 def prepare_folder(folder: Path) -> None:
     """Make the folder of a run; a folder with other files in it is refused."""
     make_folder(folder, "run_dir")
-    try:
+    with failure_named(folder, "read"):
         names = os.listdir(folder)
-    except OSError as error:
-        raise RunError(f"{folder} cannot be read: {reason_of(error)}") from error
     others = [name for name in names if name not in (LOCK, START) and name[0] != "."]
     if others and not (folder / CONFIG).exists():
         raise SettingError(f"{folder} is neither empty nor a run directory with a {CONFIG}")
@@ -43,37 +54,17 @@ def prepare_folder(folder: Path) -> None:
 
 def move_aside(folder: Path, observer: Observer) -> None:
     """Rename the folder of a run unless it is in use: nothing trained is deleted."""
-    if not (folder / CONFIG).exists():
-        return
-    with locked(folder / LOCK):
+    if (folder / CONFIG).exists():
         aside = _free_name(folder)
-        try:
+        with locked(folder / LOCK), failure_named(folder, "moved"):
             folder.resolve().rename(aside)
-        except OSError as error:
-            raise RunError(f"{folder} cannot be moved: {reason_of(error)}") from error
-    observer.say(f"the run in {folder} was moved to {aside}")
+        observer.say(f"the run in {folder} was moved to {aside}")
 
 
 def _free_name(folder: Path) -> Path:
-    path, number = folder.resolve(), 1
-    while (aside := path.with_name(f"{path.name}.old-{number}")).exists():
-        number += 1
-    return aside
-
-
-def refuse_overwriting(folder: Path) -> None:
-    """Refuse to train over a model that has no checkpoint to resume from."""
-    try:
-        status = read_status(folder)
-        is_trained = status.iteration > 0 and status.state != "failed"
-    except RunError:
-        is_trained = False
-    if is_trained or any((folder / name).exists() for name in SELECTED.values()):
-        raise RunError(
-            f"{folder} holds a trained model but no checkpoint to resume from; train in another "
-            f"folder, or start over with --restart (restart=True), which moves it to "
-            f"{_free_name(folder).name}"
-        )
+    path = folder.resolve()
+    names = (path.with_name(f"{path.name}.old-{number}") for number in itertools.count(1))
+    return next(name for name in names if not name.exists())
 
 
 def has_ended_without_checkpoint(folder: Path, config: Config) -> bool:
@@ -82,10 +73,24 @@ def has_ended_without_checkpoint(folder: Path, config: Config) -> bool:
         return False
     stored = open_run(folder)
     is_long_enough = config.training.iterations <= stored.config.training.iterations
-    is_the_same = is_long_enough and config.identity == stored.config.identity
+    is_the_same = is_long_enough and config.run_id == stored.config.run_id
     with suppress(RunError):
         return is_the_same and bool(stored.rules) and stored.status.state in ENDED
     return False
+
+
+def refuse_overwriting(run: Run) -> None:
+    """Refuse to train over a model that has no checkpoint to resume from."""
+    is_trained = bool(run.rules)
+    with suppress(RunError):  # the metrics of deleted parameters are worth keeping
+        status = read_status(run.folder)
+        is_trained |= status.iteration > 0 and status.state != "failed"
+    if is_trained:
+        raise RunError(
+            f"{run.folder} holds a trained model but no checkpoint to resume from; train in "
+            "another folder, or start over with --restart (restart=True), which moves it to "
+            f"{_free_name(run.folder).name}"
+        )
 
 
 def refuse_changes(
@@ -149,22 +154,6 @@ def backend_name(backend: BackendChoice | AbstractBackend) -> str:
     return f"{type(backend).__module__}.{type(backend).__qualname__}"
 
 
-def choose_training_backend(
-    backend: BackendChoice | AbstractBackend,
-    stored: Run | None,
-    config: Config,
-    model: DNC,
-    threads: int,
-) -> AbstractBackend:
-    """The backend passed by the caller, or the one the run began with."""
-    if not isinstance(backend, str):
-        return backend
-    chosen = backend_for(config, model, stored.backend if stored else backend, threads)
-    if stored:
-        chosen.reason = "as the run began"
-    return chosen
-
-
 def update_config(stored: Run, config: Config, observer: Observer, *, has_ended: bool) -> Config:
     """Store the settings that may change on resume; a run that has ended keeps its iterations."""
     before, now = (each.training.iterations for each in (stored.config, config))
@@ -180,26 +169,57 @@ def update_config(stored: Run, config: Config, observer: Observer, *, has_ended:
 
 def warn_of_environment(run: Run, observer: Observer) -> None:
     """Warn of other library versions or another machine than at the start of the run."""
-    stored = read_json(run.folder / CONFIG)
-    for kind, now in environment().items():
-        then = stored.get(kind, {})
-        changed = [
-            f"{name} ({then.get(name)}, now {value})"
-            for name, value in now.items()
-            if then.get(name) != value
-        ]
-        if changed:
-            observer.warn(
-                f"{kind} changed since the run began; bits may differ: {', '.join(changed)}"
-            )
+    stored, now = read_json(run.folder / CONFIG), environment()
+    if changed := differences({kind: stored.get(kind) for kind in now}, now):
+        observer.warn(f"bits may differ, as the run began where {changed}")
 
 
-def seconds_before(folder: Path, observer: Observer) -> float:
-    """The training time in the status file; everything else comes from the checkpoint."""
-    if not (folder / STATUS).exists():
-        return 0.0
+def start_of(run: Run, rule: SelectionRule | None = None) -> tuple[DNC, Start]:
+    """The model of a run, and the record of a training that starts from it."""
+    selected = run.selected(rule)
+    digest = _digest(_tensors_of(selected.model))
+    return selected.model, Start(digest, run.config.run_id, selected.rule)
+
+
+def with_start(config: Config, model: DNC) -> Config:
+    """The config of a training that starts from a model; refused if it does not fit."""
+    tensors = _tensors_of(model)
+    _fill(eqx.filter(initial_model(config), eqx.is_inexact_array), tensors)
+    start = Start(_digest(tensors))
+    if config.start is None:
+        return dataclasses.replace(config, start=start)
+    if config.start.digest != start.digest:
+        raise SettingError("config.start names other parameters than those of the model")
+    return config
+
+
+def write_start(folder: Path, model: DNC) -> None:
+    """Store the parameters, so that a resume does not need their origin."""
+    write_tensors(folder / START, _tensors_of(model), {})
+
+
+def initial_parameters(folder: Path, config: Config, parameters: Any) -> Any:
+    """The parameters of the first iteration: new ones, or those that the run starts from."""
+    if config.start is None:
+        return parameters
+    if not (folder / START).exists():
+        raise SettingError("the config starts from another model; pass it as start=model")
+    tensors, _ = read_tensors(folder / START)
+    if _digest(tensors) != config.start.digest:
+        raise RunError(f"{folder / START} holds other parameters than the run started from")
+    return _fill(parameters, tensors)
+
+
+def _tensors_of(model: DNC) -> Tensors:
+    return name_leaves(eqx.filter(model, eqx.is_inexact_array), "parameters")
+
+
+def _digest(tensors: Tensors) -> str:
+    return checksum(tensors, {})[:16]
+
+
+def _fill(parameters: Any, tensors: Tensors) -> Any:
     try:
-        return float(read_status(folder).seconds)
-    except (RunError, TypeError, ValueError) as error:
-        observer.warn(f"{error}; it is rewritten, and the time spent so far is lost")
-        return 0.0
+        return fill_leaves(parameters, tensors, "parameters")
+    except RunError as error:
+        raise SettingError(f"the model to start from does not fit the config: {error}") from error

@@ -1,4 +1,7 @@
-"""The optimiser of a training and the schedule of its learning rate."""
+"""The update of the parameters: optimiser, schedule of its learning rate, and a guard.
+
+The guard keeps non-finite values out of the parameters and the optimiser's state.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,33 @@ OPTIMISER, SCHEDULE = "training.optimiser", "training.schedule"
 
 Rate: TypeAlias = float | Callable[[Any], Any]
 """A learning rate, or a function of the number of updates so far, skipped ones not counted."""
-Settings: TypeAlias = tuple[tuple[str, Any], ...]
+Update: TypeAlias = Callable[[Any, Any, Any, Any], tuple[Any, Any, Any, Any]]
+
+
+@lru_cache(maxsize=8)
+def guarded_update(optimiser: optax.GradientTransformation) -> Update:
+    """A compiled update: new parameters and optimiser state, gradient norm, whether it was finite.
+
+    Buffers are not donated: the selected parameters may be the current ones, and the backend may
+    hold views of them.
+    """
+
+    @jax.jit
+    def update(parameters: Any, state: Any, gradient: Any, loss: Any) -> Any:
+        norm = optax.tree.norm(gradient)
+        changes, new_state = optimiser.update(gradient, state, parameters)
+        updated = optax.apply_updates(parameters, changes), new_state
+        # a finite gradient is not enough: the step itself, or its square, can overflow
+        is_finite = jnp.isfinite(norm) & jnp.isfinite(loss)
+        for leaf in jax.tree.leaves(updated):
+            if jnp.issubdtype(leaf.dtype, jnp.inexact):
+                is_finite &= jnp.isfinite(leaf).all()
+        kept = jax.tree.map(
+            lambda new, old: jnp.where(is_finite, new, old), updated, (parameters, state)
+        )
+        return *kept, norm, is_finite
+
+    return update
 
 
 def make_optimiser(config: TrainingConfig) -> optax.GradientTransformation:
@@ -41,10 +70,9 @@ def make_optimiser(config: TrainingConfig) -> optax.GradientTransformation:
 def make_schedule(config: TrainingConfig) -> Rate:
     """The learning rate of the config."""
     kind, settings = split_recipe(SCHEDULE, config.schedule)
-    rate = config.learning_rate
     if not is_import_path(kind):
-        return _built_in(kind, rate, config.iterations, tuple(settings.items()))
-    schedule = _user_defined(load_function(SCHEDULE, kind), tuple(settings.items()))
+        return _built_in_schedule(kind, config.learning_rate, config.iterations, **settings)
+    schedule = partial(load_function(SCHEDULE, kind), **settings)
     try:
         shape = jax.eval_shape(lambda count: jnp.asarray(schedule(count)), jnp.int32(0)).shape
     except Exception as error:
@@ -52,6 +80,19 @@ def make_schedule(config: TrainingConfig) -> Rate:
     if shape:
         raise SettingError(f"{SCHEDULE} {config.schedule} must return one number")
     return schedule
+
+
+def _built_in_schedule(
+    kind: str, rate: float, iterations: int, final: float = 0.0, warmup: int | None = None
+) -> Rate:
+    if kind == "linear":
+        return optax.linear_schedule(rate, final * rate, iterations)
+    if kind == "cosine":
+        return optax.cosine_decay_schedule(rate, iterations, alpha=final)
+    if kind == "warmup-cosine":
+        warmup = warmup or max(1, iterations // 10)
+        return optax.warmup_cosine_decay_schedule(0.0, rate, warmup, iterations, final * rate)
+    return rate
 
 
 def _unusable(setting: str, text: str, error: Exception) -> SettingError:
@@ -75,32 +116,12 @@ def _takes_rate(name: str) -> bool:
     return next(iter(inspect.signature(function).parameters), "") == "learning_rate"
 
 
-# equal settings share one compiled update
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=8)  # equal settings share one compiled update
 def _clipped(
-    function: Callable[..., Any], rate: Rate, clip_norm: float, settings: Settings
+    function: Callable[..., Any], rate: Rate, clip_norm: float, settings: tuple[Any, ...]
 ) -> optax.GradientTransformation:
     optimiser = function(rate, **dict(settings))
     clipped = optax.chain(optax.clip_by_global_norm(clip_norm), optimiser)
     like = jnp.zeros((2, 2), jnp.float32)
     jax.eval_shape(lambda leaf: clipped.update(leaf, clipped.init(leaf), leaf), like)
     return clipped
-
-
-@lru_cache(maxsize=8)
-def _built_in(kind: str, rate: float, iterations: int, settings: Settings) -> Rate:
-    values = dict(settings)
-    final = values.get("final", 0.0)
-    if kind == "linear":
-        return optax.linear_schedule(rate, final * rate, iterations)
-    if kind == "cosine":
-        return optax.cosine_decay_schedule(rate, iterations, alpha=final)
-    if kind == "warmup-cosine":
-        warmup = values.get("warmup", max(1, iterations // 10))
-        return optax.warmup_cosine_decay_schedule(0.0, rate, warmup, iterations, final * rate)
-    return rate
-
-
-@lru_cache(maxsize=8)
-def _user_defined(function: Callable[..., Any], settings: Settings) -> Callable[[Any], Any]:
-    return partial(function, **dict(settings))

@@ -13,9 +13,9 @@ import numpy as np
 import optax
 
 from constrained_dnc.errors import SettingError
-from constrained_dnc.files import corruption_named, read_tensors
+from constrained_dnc.files import corruption_named, make_folder, read_tensors, write_tensors
 from constrained_dnc.model.dnc import DNC
-from constrained_dnc.model.leaves import named_leaves
+from constrained_dnc.model.leaves import name_leaves, named_leaves
 from constrained_dnc.shapes import Array
 from constrained_dnc.tasks.task import Batch
 from constrained_dnc.training.disk import kept_file, kept_iterations
@@ -48,6 +48,16 @@ class Replayed:
 
     def __str__(self) -> str:
         return f"iteration {self.iteration}, length {self.length}: {self.finding}"
+
+
+def keep_skipped_update(
+    run: Path, iteration: int, parameters: Any, loss: float, norm: float
+) -> None:
+    """Store what a replay needs; the batch follows from seed and iteration."""
+    path = kept_file(run, iteration)
+    make_folder(path.parent)
+    metadata = {"iteration": iteration, "loss": repr(loss), "gradient_norm": repr(norm)}
+    write_tensors(path, name_leaves(parameters, "parameters"), metadata)
 
 
 def replay(run: Run | str | Path, iteration: int | None = None) -> Replayed:
@@ -94,15 +104,12 @@ def _in_forward_pass(model: DNC, batch: Batch, key: Array | None) -> str | None:
     unrolled = model.unroll(batch.inputs, internals=True, key=key)
     named = [*named_leaves(unrolled.internals), ("outputs", unrolled.outputs)]
     places = [
-        (place[0], rank, index, place)
+        (place[0], rank, index, f"{name} is not finite at {_spelled(place)}")
         for rank, prefix in enumerate(ORDER)
         for index, (name, values) in enumerate(named)
         if name.startswith(prefix) and (place := _first(values))
     ]
-    if not places:
-        return None
-    _, _, index, place = min(places)
-    return f"{named[index][0]} is not finite at {_spelled(place)}"
+    return min(places)[-1] if places else None
 
 
 def _in_loss_and_gradient(run: Run, model: DNC, batch: Batch, key: Array | None) -> str | None:

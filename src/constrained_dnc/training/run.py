@@ -164,6 +164,12 @@ def read_status(folder: Path) -> Status:
         return Status(**{field.name: values[field.name] for field in dataclasses.fields(Status)})
 
 
+def write_status(folder: Path, **values: Any) -> None:
+    """Store the status of now."""
+    status = Status(**values, updated=datetime.now(UTC).isoformat(timespec="seconds"))
+    write_json(folder / STATUS, dataclasses.asdict(status))
+
+
 def load_run(folder: str | Path, *, trust_code: bool = False) -> Run:
     """Open a run directory, or a pretrained model by its name, zoo:TASK/APPROACH.
 
@@ -226,7 +232,11 @@ def save_run(
     make_folder(folder, "folder")
     if any(folder.iterdir()):
         raise SettingError(f"{folder} is not empty; save the model in another folder")
-    status = Status(
+    write_config(folder, config, "pure", threads=1)
+    (folder / METRICS).touch()
+    write_selected(folder, selection, parameters, iteration, mean=None)
+    write_status(
+        folder,
         state="finished",
         reason="saved by save_run",
         iteration=iteration,
@@ -235,12 +245,7 @@ def save_run(
         best_iteration={rule: iteration if rule == selection else None for rule in RULES},
         running_mean=dict.fromkeys(RULES),
         seconds=0.0,
-        updated=datetime.now(UTC).isoformat(timespec="seconds"),
     )
-    write_config(folder, config, "pure", threads=1)
-    (folder / METRICS).touch()
-    write_selected(folder, selection, parameters, iteration, mean=None)
-    write_json(folder / STATUS, dataclasses.asdict(status))
     return open_run(folder)
 
 

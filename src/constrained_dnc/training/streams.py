@@ -1,22 +1,60 @@
-"""Randomness: every batch has its own key, so that no generator state needs to be saved.
+"""The batches of training and evaluation: their lengths, and a key for each of them.
 
-Keys of training are (seed, stream, iteration); those of evaluation and calibration have four parts,
-so that no two are equal.
+No generator state needs to be saved. Keys of training are (seed, stream, iteration); those of
+evaluation and calibration have four parts, so that no two are equal.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Integral
+from typing import Any, TypeAlias
 
 import jax
 
-from constrained_dnc.config import Config
+from constrained_dnc.config import Config, TrainingConfig
+from constrained_dnc.errors import SettingError
+from constrained_dnc.lengths import NO_CURRICULUM, parse_curriculum
+from constrained_dnc.plugins import is_import_path, load_function
 from constrained_dnc.shapes import Array
 from constrained_dnc.tasks.task import AbstractTask, Batch, generator_of
-from constrained_dnc.training.curriculum import Curriculum, make_curriculum
 
 LENGTHS, SEEN, UNSEEN, ENTROPY, EVALUATION, CALIBRATION = range(6)
 ENTROPY_BATCH_SIZE = 8
+Curriculum: TypeAlias = Callable[[int], tuple[int, int]]
+"""The shortest and the longest input of an iteration; iterations count from 1."""
+
+
+def make_curriculum(config: TrainingConfig) -> Curriculum:
+    """The training lengths of the config: stages, a user-defined function, or always the same.
+
+    >>> lengths = make_curriculum(TrainingConfig(min_length=1, curriculum="0:1..5,100:2..8"))
+    >>> lengths(1), lengths(100), lengths(101)
+    ((1, 5), (1, 5), (2, 8))
+    """
+    shortest, longest, text = config.min_length, config.max_length, config.curriculum
+    if text == NO_CURRICULUM:
+        return lambda iteration: (shortest, longest)
+    if is_import_path(text):
+        function: Callable[[int], Any] = load_function("training.curriculum", text)
+    else:
+        stages = parse_curriculum(text, shortest, longest)
+
+        def function(iterations: int) -> Any:
+            return [stage[1:] for stage in stages if stage[0] <= iterations][-1]
+
+    def lengths(iteration: int) -> tuple[int, int]:
+        value = function(iteration - 1)
+        match value:
+            case (Integral(), Integral()) if shortest <= value[0] <= value[1] <= longest:
+                return int(value[0]), int(value[1])
+        raise SettingError(
+            f"training.curriculum {text} must return the shortest and the longest length, "
+            f"from {shortest} to {longest}, not {value!r} at iteration {iteration - 1}"
+        )
+
+    return lengths
 
 
 @dataclass(frozen=True)

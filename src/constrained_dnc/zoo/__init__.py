@@ -47,11 +47,9 @@ class Pretrained:
         """scores.json: trial, all trials, iterations, selected iteration, commit, scores."""
         path = self.folder / SCORES
         metadata = read_json(path)
-        if not metadata.keys() >= METADATA.keys():
-            raise RunError(f"{path} cannot be read: it needs {', '.join(sorted(METADATA))}")
         for name, kind in METADATA.items():
-            if not isinstance(metadata[name], kind):
-                raise RunError(f"{path} cannot be read: {name} is no {kind.__name__}")
+            if not isinstance(metadata.get(name), kind):
+                raise RunError(f"{path} cannot be read: {name} is missing or no {kind.__name__}")
         return metadata
 
     def memories(self, selection: SelectionRule = RULE) -> tuple[str, ...]:
@@ -63,11 +61,9 @@ class Pretrained:
         self, memory: str | None = None, selection: SelectionRule = RULE
     ) -> dict[int, float]:
         """Score by length, by default with the memory of training."""
-        memories = self.memories(selection)
-        if not memories:
-            return {}
+        memory = memory or next(iter(self.memories(selection)), "")
         with corruption_named(self.folder / SCORES):
-            scores = self.metadata["scores"][selection].get(memory or memories[0], {})
+            scores = self.metadata["scores"].get(selection, {}).get(memory, {})
             return {int(length): float(score) for length, score in scores.items()}
 
     def max_length(self, memory: str | None = None, selection: SelectionRule = RULE) -> int | None:
