@@ -20,7 +20,7 @@ def test_the_nine_of_the_paper():
     parts = {
         name: (a.controller, *(Part(kind) in a.constraints for kind in KINDS))
         for name, a in APPROACHES.items()
-        if a.memory == Part("dnc")
+        if a.memory == Part("dnc") and name != "round+reg"
     }
     assert tuple(parts) == published.APPROACHES + published.SUPPLEMENT_C
     assert parts == {

@@ -32,6 +32,7 @@ APPROACH_COLOURS = {
     "lstm-compr+reg": "#B5485D",
     "compr+reg+used": "#B14FD0",
     "stateful-baseline+used": "#999933",
+    "round+reg": "#117733",
 }
 """Built-in approaches: one colour each in every figure of the project."""
 OTHER_COLOURS = ("#66A61E", "#1FA6A6", "#E7298A", "#8C6BB1", "#B8860B", "#8C8C8C")

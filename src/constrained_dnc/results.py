@@ -33,7 +33,7 @@ COLUMNS: dict[str, str] = {
     "sequence_accuracy": "float64",
     "recall": "float64",  # search only
     "floor": "float64",  # the best score of an answer that ignores the input
-    "state_count": "float64",  # k*; NaN where it is unknown or above 4096
+    "state_count": "float64",  # k*; inf above 4096, NaN if not counted
 }
 """Names and types of the columns. Scores are NaN at lengths that were given up."""
 

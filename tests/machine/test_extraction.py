@@ -12,7 +12,13 @@ import reference
 from constrained_dnc.errors import SettingError
 from constrained_dnc.machine import graph
 from constrained_dnc.machine.extraction import extract_machine
-from constrained_dnc.machine.fidelity import check_inputs, fidelity, missing_transitions
+from constrained_dnc.machine.fidelity import (
+    check_inputs,
+    fidelity,
+    hardest_input,
+    missing_transitions,
+)
+from constrained_dnc.model.losses import task_loss
 from constrained_dnc.tasks.task import AbstractTask
 from tiny_runs import TINY_MODEL
 
@@ -119,3 +125,15 @@ def test_what_has_no_machine():
 
     with pytest.raises(SettingError, match="more than 64 different inputs"):
         extract_machine(tiny_dnc(), Noise(), lengths=(5,))
+
+
+def test_a_search_for_a_hard_input_finds_a_harder_one_or_a_wrong_answer():
+    model = tiny_dnc()
+    rounds = [hardest_input(model, TASK, 4, rounds=count) for count in (1, 6)]
+    problem, loss, is_right = rounds[-1]
+    batch = TASK.batch_of([problem])
+    outputs = model.unroll(batch.inputs).outputs
+    own = task_loss(outputs, batch.targets, batch.mask, TASK.loss)[0]
+    assert loss == pytest.approx(float(own), rel=1e-4)
+    assert is_right == (TASK.score(batch, np.asarray(outputs)).sequence_accuracy[0] == 1)
+    assert loss >= rounds[0][1]

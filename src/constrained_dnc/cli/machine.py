@@ -86,6 +86,7 @@ def print_machine(extraction: Extraction) -> None:
 def _print_checks(model: DNC, extraction: Extraction, task: AbstractTask) -> None:
     """The shortest input that tells machine and network apart, and gaps of the table."""
     from constrained_dnc.machine import fidelity  # noqa: PLC0415 - slow to import
+    from constrained_dnc.tasks.sequence import AbstractSequenceTask  # noqa: PLC0415
 
     machine, shortest, longest = extraction.machine, extraction.lengths[0], extraction.lengths[-1]
     tried = 0
@@ -99,6 +100,12 @@ def _print_checks(model: DNC, extraction: Extraction, task: AbstractTask) -> Non
             break
     else:
         print(f"No input found with different answers, of {tried} up to length {longest}.")
+    if isinstance(task, AbstractSequenceTask):
+        hardest, loss, is_right = fidelity.hardest_input(machine.apply(model), task, longest)
+        text = (
+            f"loss {loss:.2g}" if is_right else f"a wrong answer to {task.format_problem(hardest)}"
+        )
+        print(f"A search for hard inputs of length {longest} leads the machine to {text}.")
     missing = fidelity.missing_transitions(machine, task)
     if missing:
         state, symbol = missing[0]

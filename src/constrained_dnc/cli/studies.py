@@ -100,6 +100,8 @@ class Study(StudyOptions):
         is_stored = "--preset" not in arguments and "--study" in arguments and stored.is_file()
         parts = _stored_parts(stored) if is_stored else get_preset(preset).parts
         settings: Any = dict(zip(SECTIONS, parts, strict=True))
+        if get_preset(preset).is_quick_look:
+            settings |= {"rules": ("score",), "no_analyses": True}
         return cls(preset=preset, arguments=tuple(arguments), **settings)
 
     def run(self) -> int:
@@ -121,7 +123,7 @@ class Study(StudyOptions):
 
         folder = self.study or Path("studies", self.preset)
         options = {argument for argument in self.arguments if argument.startswith("--")}
-        tasks, trials = self.tasks, self.trials
+        tasks, trials, first_seed = self.tasks, self.trials, get_preset(self.preset).first_seed
         approaches: Sequence[str | Approach] = self.approaches
         rules, inferences, analyses = self.rules, self.inference, not self.no_analyses
         if self.study and "--preset" not in options and (folder / "study.json").is_file():
@@ -130,8 +132,8 @@ class Study(StudyOptions):
                 return stored
             tasks = tasks or tuple(config.task for config in stored.configs)
             approaches = approaches or tuple(config.approach for config in stored.configs)
-            if trials is None:
-                trials = max(config.seed for config in stored.configs) + 1
+            seeds = {config.seed for config in stored.configs}
+            first_seed, trials = min(seeds), trials or len(seeds)
             rules = rules if "--rules" in options else stored.rules
             inferences = inferences if "--inference" in options else stored.inferences
             analyses = analyses and stored.analyses
@@ -141,6 +143,7 @@ class Study(StudyOptions):
             tasks,
             approaches,
             trials,
+            first_seed=first_seed,
             parts=(self.model, self.training, self.evaluation),
             rules=rules,
             analyses=analyses,

@@ -63,5 +63,7 @@ def _rows(
 
 def _state_count(model: Pretrained, rule: SelectionRule) -> str:
     path = model.folder / DIGITAL[rule]
-    count = read_tensors(path)[1]["state_count"] if path.exists() else None
-    return "-" if count is None else str(count)
+    if not path.exists():
+        return "-"
+    count = read_tensors(path)[1]["state_count"]
+    return "> 4096" if count is None else str(count)

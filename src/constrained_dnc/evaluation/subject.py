@@ -134,4 +134,4 @@ def _digitised(subject: Subject, digital: Digital) -> Subject:
 
 
 def _number(count: int | None) -> float:
-    return math.nan if count is None else float(count)
+    return math.inf if count is None else float(count)

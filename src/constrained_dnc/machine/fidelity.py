@@ -9,10 +9,11 @@ from itertools import product, zip_longest
 import numpy as np
 import pandas as pd
 
-from constrained_dnc.errors import require_integer
+from constrained_dnc.errors import SettingError, require_integer
 from constrained_dnc.machine.automaton import UNKNOWN, Machine
 from constrained_dnc.model.backend import choose_backend
 from constrained_dnc.model.dnc import DNC
+from constrained_dnc.model.losses import task_loss
 from constrained_dnc.tasks.sequence import AbstractSequenceTask
 from constrained_dnc.tasks.task import AbstractTask, Answer, Batch, Problem
 
@@ -123,6 +124,36 @@ def all_problems(task: AbstractTask, length: int) -> list[Problem] | None:
 def entries_of(task: AbstractSequenceTask) -> list[Problem]:
     """The symbols that problems are made of, from many problems of length 1."""
     return sorted({problem[0] for problem in task.sample((0, FIDELITY), 1000, 1).problems})
+
+
+def hardest_input(
+    model: DNC, task: AbstractTask, length: int, *, rounds: int = 20, seed: int = 0
+) -> tuple[Problem, float, bool]:
+    """Climb to an input with a large loss: the input, its loss, and whether its answer is right.
+
+    Each round changes one to three symbols of the worst input so far in 64 ways.
+    """
+    if not isinstance(task, AbstractSequenceTask):
+        raise SettingError(f"inputs of {task.name} cannot be changed symbol by symbol")
+    generator, entries = np.random.default_rng(seed), entries_of(task)
+    problems = list(task.sample((seed, FIDELITY + 2, length), BATCH_SIZE, length).problems)
+    for _ in range(rounds):
+        batch = task.batch_of(problems)
+        outputs = _outputs(model, task, batch)
+        losses = np.asarray(task_loss(outputs, batch.targets, batch.mask, task.loss))
+        worst, at = problems[int(losses.argmax())], int(losses.argmax())
+        right = bool(task.score(batch, outputs).sequence_accuracy[at] == 1)
+        if not right:
+            break
+        problems = [worst, *(_changed(worst, entries, generator) for _ in range(BATCH_SIZE - 1))]
+    return worst, float(losses[at]), right
+
+
+def _changed(problem: Problem, entries: list[Problem], generator: np.random.Generator) -> Problem:
+    changed = list(problem)
+    for place in generator.integers(len(changed), size=generator.integers(1, 4)):
+        changed[place] = entries[generator.integers(len(entries))]
+    return tuple(changed)
 
 
 def missing_transitions(machine: Machine, task: AbstractTask) -> list[tuple[int, int]] | None:

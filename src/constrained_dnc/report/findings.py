@@ -13,7 +13,7 @@ import pandas as pd
 
 from constrained_dnc import published
 from constrained_dnc.analysis import statistics
-from constrained_dnc.approaches import USED_SLOTS
+from constrained_dnc.approaches import APPROACHES
 from constrained_dnc.choices import PAPER_RULE, extended
 from constrained_dnc.study import Study
 
@@ -63,7 +63,7 @@ class Findings:
     @cached_property
     def approaches(self) -> tuple[str, ...]:
         """The paper's approaches in its order, then the others."""
-        known = (*published.APPROACHES, *published.SUPPLEMENT_C, *USED_SLOTS)
+        known = tuple(APPROACHES)
         return _in_order(self.study.approaches, known)
 
     @property

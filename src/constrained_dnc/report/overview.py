@@ -14,7 +14,7 @@ from rich.text import Text
 from constrained_dnc import published
 from constrained_dnc.config import PAPER, WITHOUT_EFFECT
 from constrained_dnc.errors import printable
-from constrained_dnc.report.findings import MEASURES, Findings, Key, memory_name
+from constrained_dnc.report.findings import FEW_TRIALS, MEASURES, Findings, Key, memory_name
 from constrained_dnc.report.tables import DASH, percent
 from constrained_dnc.study import Study
 from constrained_dnc.study.layout import flat_settings
@@ -106,7 +106,10 @@ def provenance(study: Study) -> dict[str, str]:
 
 def terminal_table(findings: Findings) -> Group:
     """Maximum lengths beside the paper's, and what the budget means, for a terminal."""
-    title = f"Longest input by entries / whole answers (paper), selected by {findings.selection}"
+    title = (
+        "Longest input by entries / whole answers (paper); each seed, by entries. "
+        f"Selected by {findings.selection}"
+    )
     table = RichTable(box=SIMPLE, pad_edge=False, collapse_padding=True)
     table.add_column("task", no_wrap=True)
     for name in findings.approaches:
@@ -128,7 +131,9 @@ def _terminal_cell(findings: Findings, key: Key) -> str:
         return ""
     entries, whole = (int(findings.lengths["length"][(*key, it)]) for it in MEASURES)
     paper = findings.paper(published.max_lengths, key[0])
-    return f"{entries} / {whole}" + (f" ({paper[key[1:]]})" if key[1:] in paper else "")
+    cell = f"{entries} / {whole}" + (f" ({paper[key[1:]]})" if key[1:] in paper else "")
+    each = findings.lengths["each"][(*key, "entries")]
+    return f"{cell}\n{', '.join(map(str, each))}" if 1 < len(each) <= FEW_TRIALS else cell
 
 
 def unlearnt(findings: Findings) -> str:

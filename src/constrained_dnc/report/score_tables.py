@@ -26,6 +26,7 @@ from constrained_dnc.report.tables import (
     make_table,
     percent,
     rounded,
+    state_count_text,
 )
 
 LENGTHS_SHOWN = (5, 10, 15, 20, 25, 30, 35, 40, 45, 50, 60, 100, 150, 200, 300, 500, 1000)
@@ -154,8 +155,7 @@ def correlations(findings: Findings) -> Table:
         "curvature_correlation",
         "Curvature, state count and score",
         f"Kendall's tau between the curvature of the state's path, or the state count k*, and the "
-        f"average score, over {POOLED} (of the state count those up to 4096 only), selected by "
-        f"{findings.selection}; p by normal "
+        f"average score, over {POOLED}, selected by {findings.selection}; p by normal "
         "approximation, adjusted by Benjamini-Hochberg over the tasks. Bold: at most "
         f"{statistics.SIGNIFICANCE}.",
         frame.assign(text=text, css=np.where(is_bold, BOLD, "")).drop(columns="digits"),
@@ -172,8 +172,11 @@ def properties(findings: Findings) -> Table:
     frame = groups.agg(["median", "min", "max", "count"]).reset_index()
     text = []
     for row in frame.to_dict("records"):
-        digits = 2 if row["measure"] == "curvature" else 0
-        median, least, most = (rounded(row[name], digits) for name in ("median", "min", "max"))
+        is_count = row["measure"] == "state_count"
+        median, least, most = (
+            state_count_text(row[name]) if is_count else rounded(row[name], 2)
+            for name in ("median", "min", "max")
+        )
         text.append(f"{median} ({least} to {most})" if row["count"] > 1 else median)
     return make_table(
         "curvature",
@@ -213,8 +216,9 @@ def runs(findings: Findings) -> Table:
     selected = study.results.groupby(["run_id", "selection"])["iteration"].last().unstack()
     selected = selected.reindex(columns=list(study.selections)).add_prefix("selected by ")
     counts = findings.instances.set_index("run_id")["state_count"].rename("state count")
-    facts = selected.join(counts.dropna(), how="left").astype("Int64")
-    frame = study.runs.join(facts.dropna(axis="columns", how="all"))
+    frame = study.runs.join(selected.astype("Int64"))
+    if counts.notna().any():
+        frame = frame.join(counts.map(state_count_text))
     frame = frame.set_index(["task", "approach", "seed"], append=True).reorder_levels([1, 2, 3, 0])
     return Table(
         "runs",

@@ -13,7 +13,6 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import LogLocator, ScalarFormatter
 
 from constrained_dnc.analysis.embeddings import PHASES, embedding, phases_of
 from constrained_dnc.analysis.memory_modes import BINS
@@ -29,6 +28,8 @@ TIME_COLOURS = LinearSegmentedColormap.from_list(
 )
 MODES = {"write": "0 = by content, 1 = new slot", "read": "0 = sequential, 1 = by content"}
 PROPERTIES = {"curvature": "curvature", "state_count": "state count k*"}
+ABOVE_COUNTS = 4 * 4096
+"""Where a state count above 4096 is drawn."""
 BEST = WORST = 3
 Draw = Callable[[Axes, str], None]
 """Draws the panel of a run."""
@@ -47,7 +48,7 @@ def drawings(findings: Findings) -> Iterator[Drawing]:
             "Curvature and state count against score",
             "One dot per trial with a state; tau is Kendall's, over the paper's approaches. State "
             "count k*: the smallest number of states with which a model keeps 99 % of its score at "
-            "training lengths; models without a count, or with one above 4096, are left out. "
+            "training lengths. "
             f"{selected}",
             partial(properties_against_score, findings),
         )
@@ -100,7 +101,8 @@ def properties_against_score(findings: Findings) -> Figure:
     for panel, (task, measure) in zip(panels, product(tasks, known), strict=True):
         for name in names:
             dots = frame[(frame["task"] == task) & (frame["approach"] == name)]
-            panel.scatter(dots[measure], 100 * dots["average"], s=24, color=colours[name])
+            shown = dots[measure].clip(upper=ABOVE_COUNTS)
+            panel.scatter(shown, 100 * dots["average"], s=24, color=colours[name])
         tau = rounded(taus.get((measure, task)), 2)
         panel.set_title(task if tau == DASH else f"{task}, tau {tau}", loc="left")
         panel.set(ylim=(-2, 103), xlabel=PROPERTIES[measure])
@@ -108,9 +110,8 @@ def properties_against_score(findings: Findings) -> Figure:
             panel.set_xlim(0, 1.05 * frame[measure].max())
         else:
             panel.set_xscale("log", base=2)
-            panel.set_xlim(0.7, 1.4 * frame[measure].max())
-            panel.xaxis.set_major_locator(LogLocator(4))
-            panel.xaxis.set_major_formatter(ScalarFormatter())
+            panel.set_xlim(0.7, 1.4 * ABOVE_COUNTS)
+            panel.set_xticks([1, 8, 64, 512, ABOVE_COUNTS], ["1", "8", "64", "512", "> 4096"])
     figure.supylabel("average score (%)", fontsize=9)
     handles = [Line2D([], [], ls="", marker="o", color=colours[it], label=it) for it in names]
     columns = max(1, int(figure.get_figwidth() / 1.6))

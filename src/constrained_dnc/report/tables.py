@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import ROUND_HALF_UP, Decimal
-from math import isfinite
+from math import inf, isfinite
 from pathlib import Path
 
 import pandas as pd
@@ -112,6 +112,14 @@ def rounded(value: Number | None, digits: int) -> str:
         return DASH
     text = str(Decimal(repr(float(value))).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP))
     return text.removeprefix("-") if float(text) == 0 else text
+
+
+def state_count_text(count: float) -> str:
+    """
+    >>> state_count_text(8.0), state_count_text(float("inf"))
+    ('8', '> 4096')
+    """
+    return "> 4096" if count == inf else rounded(count, 0)
 
 
 def percent(share: float) -> str:

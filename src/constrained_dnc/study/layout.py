@@ -47,7 +47,7 @@ def flat_settings(settings: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def seeds_of(request: Mapping[str, Any]) -> Sequence[int]:
-    """The seeds of a request in study.json: listed for gathered runs, otherwise from 0 on."""
+    """The seeds of a request in study.json; from 0 on unless they are listed."""
     seeds: Sequence[int] = request.get("seeds") or range(request["trials"])
     return seeds
 

@@ -86,11 +86,8 @@ def _links(study: Path, runs: Sequence[Run]) -> dict[Path, Path]:
 
 
 def _requests(configs: Sequence[Config]) -> list[dict[str, Any]]:
-    """A request for every task and approach, with its seeds."""
+    """A request for every task and approach."""
     groups: dict[tuple[str, str], list[Config]] = {}
     for config in configs:
         groups.setdefault((config.task, config.approach.name), []).append(config)
-    return [
-        request_of(group) | {"seeds": sorted(config.seed for config in group)}
-        for group in groups.values()
-    ]
+    return [request_of(group) for group in groups.values()]

@@ -139,6 +139,7 @@ def plan_study(
     approaches: Sequence[str | Approach] = (),
     trials: int | None = None,
     *,
+    first_seed: int = 0,
     parts: Parts | None = None,
     rules: Sequence[SelectionRule] = RULES,
     analyses: bool = True,
@@ -155,7 +156,11 @@ def plan_study(
         raise SettingError(f"two of the tasks have one name: {' '.join(names)}")
     trials = budget.trials if trials is None else trials
     require_integer("trials", trials, 1)
-    cases = product(range(trials), tasks, find_approaches(approaches or budget.approaches))
+    cases = product(
+        range(first_seed, first_seed + trials),
+        tasks,
+        find_approaches(approaches or budget.approaches),
+    )
     configs = (Config(task, it, seed, *(parts or budget.parts)) for seed, task, it in cases)
     return Plan(
         folder,
@@ -192,10 +197,12 @@ def open_study(
 def request_of(configs: Sequence[Config]) -> dict[str, Any]:
     """What is requested with these runs, as study.json has it."""
     tasks = dict.fromkeys(config.task for config in configs)
+    seeds = sorted({config.seed for config in configs})
     return {
         "tasks": [get_task(task).name for task in tasks],
         "approaches": list(dict.fromkeys(config.approach.name for config in configs)),
-        "trials": len({config.seed for config in configs}),
+        "trials": len(seeds),
+        "seeds": seeds,
         "iterations": max(config.training.iterations for config in configs),
     }
 
