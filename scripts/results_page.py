@@ -24,12 +24,13 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from matplotlib.figure import Figure
 
 from constrained_dnc import published, zoo
+from constrained_dnc.colours import colours_of
 from constrained_dnc.report import Report
 from constrained_dnc.report.curves import score_against_length, score_by_memory
-from constrained_dnc.report.drawing import png, style
+from constrained_dnc.report.drawing import grid, png, style
 from constrained_dnc.report.length_tables import CONTROLLERS, lengths_of
 from constrained_dnc.report.overview import budget_warning, thousands, unlearnt
-from constrained_dnc.report.states import state_picture
+from constrained_dnc.report.states import memory_modes, properties_against_score, state_picture
 from constrained_dnc.report.tables import DASH, Table, percent
 from constrained_dnc.study import read_study
 
@@ -209,9 +210,30 @@ def pages(report: Report, docs: Path) -> dict[Path, str]:
     }
 
 
+def digital_picture(report: Report) -> Figure:
+    """Pretrained models with more slots, as networks and with digital inference."""
+    findings, memory = report.rules["unseen"], str(10 * report.study.memory_size)
+    colour = colours_of([CONSTRAINED])[CONSTRAINED]
+    figure, panels = grid(2, columns=2, width=3.6, height=2.4)
+    for panel, task in zip(panels, ("copy", "add"), strict=True):
+        digital = findings.digital.curves[memory, task, CONSTRAINED]
+        network = findings.curves[memory, task, CONSTRAINED].loc[digital.index]
+        for (curve,), look in ((network.to_numpy(), "-"), (digital.to_numpy(), "-.")):
+            panel.plot(network.columns, 100 * curve[: network.shape[1]], look, color=colour)
+        panel.plot(findings.floors[task].index, 100 * findings.floors[task], "k:", lw=0.8)
+        panel.axvspan(*report.study.training_lengths, color="0.93", lw=0)
+        panel.set(title=task, xlim=(0, 500), ylim=(0, 103), xlabel="length")
+    panels[0].set_ylabel("right entries (%)")
+    return figure
+
+
 def pictures(report: Report) -> Iterator[tuple[str, Figure]]:
     """The figures that the documents show, by file name."""
     main = report.main
+    yield "digital-copy", digital_picture(report)
+    yield "gallery-properties", properties_against_score(report.analysed)
+    for mode in ("write", "read"):
+        yield f"gallery-{mode}-modes", memory_modes(report.analysed, "copy", mode)
     yield "states-copy", state_picture(report.analysed, "copy", (BASELINE, CONSTRAINED))
     yield "paper-100k", score_against_length(main, main.trained_memory, ("sort", "copy"))
     for task in ("sort", "copy", "add"):
