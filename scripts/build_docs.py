@@ -29,39 +29,35 @@ COPIED = (
     "results/*.json",
 )
 SECTIONS = {
-    "Use": (
-        "docs/install",
-        "docs/tutorial",
-        "docs/faq",
+    "Start": ("docs/install", "docs/tutorial", "docs/faq", "docs/gallery"),
+    "How to": (
         "docs/training",
-        "docs/runs",
         "docs/reproduce",
-        "docs/cluster",
         "docs/report",
         "docs/explorer",
+        "docs/extending",
+        "docs/loops",
+        "docs/cluster",
         "docs/gpu",
         "docs/pytorch",
     ),
     "Understand": (
-        "docs/equations",
-        "docs/fidelity",
+        "docs/idea",
         "docs/results",
         "docs/results-tables",
+        "docs/selection",
         "docs/memory-size",
         "docs/machine",
-        "docs/parity",
-        "docs/kernel",
-        "benchmarks/README",
     ),
-    "Extend": (
-        "docs/loops",
-        "docs/extending",
+    "Reference": ("reference/index", "docs/runs", "docs/equations", "docs/fidelity", "CHANGELOG"),
+    "Internals": (
         "CONTRIBUTING",
+        "docs/kernel",
+        "docs/parity",
         "docs/decisions/README",
+        "benchmarks/README",
         "SECURITY",
-        "CHANGELOG",
     ),
-    "Reference": ("reference/index",),
 }
 UNDOCUMENTED = ("__main__", "cli")
 """The command line has its own help."""
