@@ -17,7 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from constrained_dnc.errors import SettingError, first_line
+from constrained_dnc.errors import SettingError, did_you_mean, first_line
 
 ACCEPTED_PATHS = "package.module:Class, or path/to/file.py:Class"
 _LOADING = threading.RLock()
@@ -26,17 +26,27 @@ _OVERRIDDEN: dict[Path, bytes] = {}
 
 def load_class(setting: str, path: str, base: type) -> type[Any]:
     """The class that an import path names; it must extend `base` and define all it requires."""
-    place, _, class_name = path.rpartition(":")
-    return check_class(setting, path, load_names(setting, path, place).get(class_name), base)
+    return check_class(setting, path, _load_name(setting, path, "class", inspect.isclass), base)
 
 
 def load_function(setting: str, path: str) -> Callable[..., Any]:
     """The function that an import path names."""
-    place, _, name = path.rpartition(":")
-    function = load_names(setting, path, place).get(name)
+    function = _load_name(setting, path, "function", inspect.isfunction)
     if not callable(function):
         raise SettingError(setting, path, "the name of a function")
     return function
+
+
+def _load_name(setting: str, path: str, kind: str, is_kind: Callable[[object], bool]) -> Any:
+    """What an import path names; if it is missing, the error lists what its file defines."""
+    place, _, name = path.rpartition(":")
+    names = load_names(setting, path, place)
+    if name not in names:
+        own = [other for other, value in names.items() if is_kind(value)]
+        own = [other for other in own if names[other].__module__ == names["__name__"]]
+        hint = f"{did_you_mean(name, own)}; available: {', '.join(own) or 'none'}"
+        raise SettingError(f"{setting}: {place} has no {kind} {name}{hint}")
+    return names[name]
 
 
 def load_names(setting: str, value: str, place: str) -> dict[str, Any]:
