@@ -94,7 +94,9 @@ def stranger(monkeypatch, tmp_path):
 @pytest.mark.usefixtures("stranger")
 def test_untrusted_code_is_not_executed(folder, trained, capsys):
     for read in (load_run, evaluate, replay, lambda run: predict(run, "1 2")):
-        with pytest.raises(RunError, match=r"names user-defined code, .*t\.py:T; if you trust it"):
+        with pytest.raises(
+            RunError, match=r"that you have not trained with here, .*t\.py:T; if you"
+        ):
             read(folder)
     for command in (["evaluate"], ["predict", "1 2"], ["replay"], ["frontier"]):
         assert main([command[0], str(folder), *command[1:]]) == 1
@@ -111,8 +113,22 @@ def test_code_that_the_user_trained_with_is_trusted_until_it_changes(folder, tra
     with pytest.raises(RunError, match="names user-defined code"):
         load_run(elsewhere / "run")
     (trained / "t.py").write_text(TASK + "    # edited\n")
-    with pytest.raises(RunError, match="names user-defined code"):
+    with pytest.raises(RunError, match="user-defined code that changed since it was trained with"):
         load_run(folder)
+
+
+@pytest.mark.usefixtures("stranger")
+def test_a_file_may_move_together_with_its_run(folder, trained, tmp_path, capsys):
+    (trained / "t.py").rename(tmp_path / "t.py")
+    with pytest.raises(RunError, match="you have not trained with here"):
+        load_run(folder)
+    assert load_run(folder, trust_code=True).task.name == "mine"
+    assert (tmp_path / "executed").exists()
+    assert main(["train", "--run-dir", str(folder), "--trust-code", "--training.iterations=6"]) == 0
+    assert "finished after iteration 6" in capsys.readouterr().out
+    (tmp_path / "t.py").unlink()
+    with pytest.raises(RunError, match=r"that was not found.*there is no file .*t\.py"):
+        load_run(folder, trust_code=True)
 
 
 def test_a_module_that_the_user_trained_with_is_trusted(tmp_path, monkeypatch):
