@@ -162,6 +162,10 @@ def test_maximum_lengths_by_entries_and_by_whole_answers(capsys):
     ]
     print_scores(pd.DataFrame(rows))
     assert capsys.readouterr().out.splitlines()[2].split() == ["8", "4", "3"]
+    print_scores(pd.DataFrame(rows).assign(floor=[0.2, 0.2, 0.95, 0.97]))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1] == "(not counted, as the floor reaches that: 4, 5)"
+    assert lines[3].split() == ["8", "3", "3"]
 
 
 def test_lengths_at_which_a_growing_memory_was_given_up_are_mentioned(smoke_run, capsys):
