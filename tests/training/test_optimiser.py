@@ -196,7 +196,7 @@ def test_only_a_schedule_over_all_iterations_ties_the_run_to_their_number():
 
 def test_a_run_with_a_schedule_does_not_become_longer(tmp_path):
     train(tiny_config(iterations=4, schedule="cosine"), tmp_path / "run", threads=1)
-    with pytest.raises(SettingError, match=r"training\.iterations is 4, not 6"):
+    with pytest.raises(SettingError, match=r"iterations is 4, not 6; the schedule cosine is spr"):
         train(tiny_config(iterations=6, schedule="cosine"), tmp_path / "run", threads=1)
 
 

@@ -211,6 +211,19 @@ def test_an_edited_file_costs_a_warning_and_is_not_trained_with(folder, trained,
     assert train(config, folder, threads=1).status.iteration == 8
 
 
+def test_a_run_that_failed_in_its_first_iteration_begins_anew_with_the_fixed_file(tmp_path):
+    path = tmp_path / "t.py"
+    config = replace(tiny_config(iterations=4), task=f"{path}:T")
+    path.write_text(
+        TASK + "    def sample(self, key, batch_size, length):\n        return key[4]\n"
+    )
+    with pytest.raises(SettingError, match="sample of the task mine failed"):
+        train(config, tmp_path / "run", threads=1)
+    path.write_text(TASK)
+    assert train(config, tmp_path / "run", threads=1).status.iteration == 4
+    assert load_run(tmp_path / "run").task.name == "mine"
+
+
 def test_an_overriding_text_needs_no_file(tmp_path):
     """The newest one counts, as a worker may outlive an edit."""
     path = tmp_path / "far" / "t.py"
