@@ -67,6 +67,8 @@ class Evaluate(ModelOptions):
         from constrained_dnc.evaluation import scoring  # noqa: PLC0415 - slow to import
 
         run = self.open_run()
+        if memories and run.config.approach.memory.kind == "none":
+            raise SettingError(f"{run.config.approach.name} has no memory for --memory to change")
         with ProgressBar("percent") as bar:
             table = scoring.evaluate(
                 run,
