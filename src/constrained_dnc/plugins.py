@@ -17,26 +17,37 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from constrained_dnc.errors import SettingError, first_line
+from constrained_dnc.errors import RunError, SettingError, did_you_mean, first_line
 
 ACCEPTED_PATHS = "package.module:Class, or path/to/file.py:Class"
 _LOADING = threading.RLock()
 _OVERRIDDEN: dict[Path, bytes] = {}
+_MOVED: dict[Path, Path] = {}
 
 
 def load_class(setting: str, path: str, base: type) -> type[Any]:
     """The class that an import path names; it must extend `base` and define all it requires."""
-    place, _, class_name = path.rpartition(":")
-    return check_class(setting, path, load_names(setting, path, place).get(class_name), base)
+    return check_class(setting, path, _load_name(setting, path, "class", inspect.isclass), base)
 
 
 def load_function(setting: str, path: str) -> Callable[..., Any]:
     """The function that an import path names."""
-    place, _, name = path.rpartition(":")
-    function = load_names(setting, path, place).get(name)
+    function = _load_name(setting, path, "function", inspect.isfunction)
     if not callable(function):
         raise SettingError(setting, path, "the name of a function")
     return function
+
+
+def _load_name(setting: str, path: str, kind: str, is_kind: Callable[[object], bool]) -> Any:
+    """What an import path names; if it is missing, the error lists what its file defines."""
+    place, _, name = path.rpartition(":")
+    names = load_names(setting, path, place)
+    if name not in names:
+        own = [other for other, value in names.items() if is_kind(value)]
+        own = [other for other in own if names[other].__module__ == names["__name__"]]
+        hint = f"{did_you_mean(name, own)}; available: {', '.join(own) or 'none'}"
+        raise SettingError(f"{setting}: {place} has no {kind} {name}{hint}")
+    return names[name]
 
 
 def load_names(setting: str, value: str, place: str) -> dict[str, Any]:
@@ -107,6 +118,35 @@ def fingerprints(setting: str, names: Iterable[str]) -> dict[str, str]:
     return digests
 
 
+def require_trust(
+    stored: Path, names: Iterable[str], then: Mapping[str, str], *, trust_code: bool
+) -> list[str]:
+    """Refuse user-defined code that a stored run or study names and that is absent or untrusted.
+
+    A file that is no longer at its path is looked for by its name beside the run or study, in it,
+    and in the current folder. Returns the files whose fingerprints are not those of `then`.
+    """
+    names = list(names)
+    for file in [Path(name.rpartition(":")[0]) for name in names]:
+        folder = stored.parent.resolve()
+        places = [place / file.name for place in (folder.parent, folder, Path.cwd())]
+        if file.suffix == ".py" and (found := [place for place in places if place.is_file()]):
+            _MOVED[_resolved(str(file))] = found[0]
+    what = f"{stored} names user-defined code that"
+    try:
+        now = fingerprints("code", names)
+    except SettingError as error:
+        raise RunError(f"{what} was not found, also not beside it ({error})") from error
+    changed = [path for path, digest in now.items() if then.get(path, digest) != digest]
+    if not trust_code and not is_remembered(names):
+        why = "changed since it was trained with" if changed else "you have not trained with here"
+        raise RunError(
+            f"{what} {why}, {' and '.join(names)}; if you trust it, use --trust-code or "
+            "load_run(..., trust_code=True)"
+        )
+    return changed
+
+
 def remember(names: Iterable[str]) -> None:
     """Trust the files and modules of these import paths as they are now: the user runs them."""
     with suppress(OSError, SettingError):  # where nothing can be stored, the user is asked again
@@ -167,9 +207,14 @@ def override_sources(texts: Mapping[str, bytes]) -> Iterator[None]:
         _OVERRIDDEN.update(before)
 
 
+def _present(path: Path) -> Path:
+    """Where a file is now, see `require_trust`."""
+    return path if path.exists() else _MOVED.get(path, path)
+
+
 def _text(setting: str, value: str, path: Path) -> bytes:
     try:
-        return _OVERRIDDEN[path] if path in _OVERRIDDEN else path.read_bytes()
+        return _OVERRIDDEN[path] if path in _OVERRIDDEN else _present(path).read_bytes()
     except OSError as error:
         why = f"there is no file {path}" if not path.exists() else f"{path}: {error.strerror}"
         raise SettingError(f"{setting} {value} cannot be loaded: {why}") from error
@@ -185,7 +230,8 @@ def _load(setting: str, value: str, place: str) -> ModuleType:
     try:
         if not is_file:
             return importlib.import_module(place)
-        return _execute(_resolved(place), _text(setting, value, _resolved(place)))
+        path = _resolved(place)
+        return _execute(_present(path), _text(setting, value, path))
     except (KeyboardInterrupt, SettingError):
         raise
     except BaseException as error:

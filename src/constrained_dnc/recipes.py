@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterable
+import inspect
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -29,7 +30,7 @@ SCHEDULES: dict[str, tuple[str, ...]] = {
 def split_recipe(setting: str, text: str) -> tuple[str, dict[str, Any]]:
     """The kind and the settings of a part, an optimiser or a schedule.
 
-    >>> split_recipe("training.optimiser", "sgd,momentum=0.9,nesterov=True")
+    >>> split_recipe("training.optimiser", "sgd,momentum=0.9,nesterov=true")
     ('sgd', {'momentum': 0.9, 'nesterov': True})
     """
     kind, *pairs = text.split(",")
@@ -39,8 +40,9 @@ def split_recipe(setting: str, text: str) -> tuple[str, dict[str, Any]]:
         if not sign or not name.isidentifier():
             raise SettingError(setting, text, ACCEPTED)
         settings[name] = value
+        is_flag = value.lower() in ("true", "false")
         with suppress(ValueError, SyntaxError):
-            settings[name] = ast.literal_eval(value)
+            settings[name] = ast.literal_eval(value.capitalize() if is_flag else value)
     return kind, settings
 
 
@@ -51,6 +53,16 @@ def refuse_unknown(kind: str, names: Iterable[str], known: Collection[str]) -> N
             available = ", ".join(known) or "none"
             hint = did_you_mean(name, known)
             raise SettingError(f"{kind} has no setting {name!r}{hint}; available: {available}")
+
+
+def refuse_text(kind: str, function: Callable[..., Any], settings: Mapping[str, Any]) -> None:
+    """Refuse text for a setting whose default is a number, or true or false."""
+    parameters = inspect.signature(function).parameters
+    for name, value in settings.items():
+        default = parameters[name].default if name in parameters else None
+        if isinstance(value, str) and isinstance(default, bool | int | float):
+            accepted = "true or false" if isinstance(default, bool) else "a number"
+            raise SettingError(f"{name} of {kind}", value, accepted)
 
 
 def check_schedule(text: str, iterations: int) -> None:

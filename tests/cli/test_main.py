@@ -61,6 +61,7 @@ def test_help_after_other_arguments_is_complete_and_shows_the_preset(capsys):
         ("train sort --approach.constraints noise,sgima=1", "noise has no setting 'sgima' (did yo"),
         ("study --rules", "--rules needs at least one name"),
         ("train", "TASK is missing"),
+        ("train --from zoo:copy/compr --run-dir zoo:copy/compr", "--from and --run-dir name the s"),
         ("evaluate", "RUN is missing"),
         ("show srot", "task must be one of add, copy"),
         ("show sort --length 0", "length must be an integer of at least 1, not 0"),

@@ -5,10 +5,12 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -162,6 +164,19 @@ def test_maximum_lengths_by_entries_and_by_whole_answers(capsys):
     ]
     print_scores(pd.DataFrame(rows))
     assert capsys.readouterr().out.splitlines()[2].split() == ["8", "4", "3"]
+    print_scores(pd.DataFrame(rows).assign(floor=[0.2, 0.2, 0.95, 0.97]))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1] == "(not counted, as the floor reaches that: 4, 5)"
+    assert lines[3].split() == ["8", "3", "3"]
+
+
+def test_a_model_without_a_memory_takes_no_number_of_slots(smoke_run, tmp_path, capsys):
+    path = Path(shutil.copytree(smoke_run, tmp_path / "run"), "config.json")
+    stored = json.loads(path.read_text())
+    stored["config"]["approach"] |= {"name": "plain", "memory": {"kind": "none", "settings": {}}}
+    path.write_text(json.dumps(stored))
+    assert main(["evaluate", str(path.parent), "--memory", "80"]) == 2
+    assert capsys.readouterr().err == "cdnc: plain has no memory for --memory to change\n"
 
 
 def test_lengths_at_which_a_growing_memory_was_given_up_are_mentioned(smoke_run, capsys):

@@ -108,13 +108,17 @@ def test_a_raising_task_is_given_up_and_the_rest_is_reported(tmp_path):
 
 
 @pytest.mark.slow
-def test_interrupted_it_says_how_to_resume_and_leaves_nobody_behind(tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_stopped_it_says_how_to_resume_and_leaves_nobody_behind(tmp_path, number):
     process = start(tmp_path / "study", "--training.iterations", "50000")
     wait_for(lambda: owners(tmp_path / "study"))
-    os.killpg(process.pid, signal.SIGINT)  # what Ctrl-C does
+    if number == signal.SIGINT:
+        os.killpg(process.pid, number)  # what Ctrl-C does
+    else:
+        process.send_signal(number)
     code, output, errors = finish(process)
     assert (code, output) == (130, "")
-    assert errors.endswith("interrupted; the same command resumes from here\n")
+    assert errors.endswith("stopped; the same command resumes from here\n")
     for worker in owners(tmp_path / "study"):
         with pytest.raises(ProcessLookupError):
             os.kill(worker, 0)

@@ -198,6 +198,8 @@ def test_a_key_reaches_the_constraints_in_training_only(name):
 def test_settings_that_a_class_does_not_have_are_refused():
     with pytest.raises(SettingError, match="cannot be built by Class"):
         model_of(f"{own('Scale')},stop=1")
+    with pytest.raises(SettingError, match=r"weight of .*Sparse,weight=low must be a number, not"):
+        model_of(f"{own('Sparse')},weight=low")
     with pytest.raises(SettingError, match="a class that extends AbstractConstraint"):
         model_of(own("Leaky"))
 
@@ -217,15 +219,41 @@ class Broken(AbstractConstraint):
         return cell.nothing
 
 
+class Typo(AbstractConstraint):
+    def cary(self, cell, key):
+        return jnp.tanh(cell)
+
+
+class AlwaysNoise(AbstractConstraint):
+    def carry(self, cell, key):
+        return cell + jax.random.normal(key, cell.shape)
+
+
+class PerUnit(AbstractConstraint):
+    rates: jax.Array
+
+    def __init__(self, hidden_size, start=0.5):
+        self.rates = jnp.full(hidden_size, start)
+
+    def carry(self, cell, key):
+        return self.rates * cell
+
+
+def test_a_constraint_learns_the_hidden_size():
+    assert model_of(f"{own('PerUnit')},start=0.25").constraints[0].rates.shape == (4,)
+
+
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
+        ("Typo", r"constraint \S+Typo must define carry, loss or both"),
+        ("AlwaysNoise", r"carry of \S+AlwaysNoise with key None, as in evaluation, failed"),
         ("WrongCarry", r"the carry of \S+WrongCarry must have the shape \(4,\), not \(3,\)"),
         ("WrongLoss", r"the loss of \S+WrongLoss must have the shape \(2,\), not \(3,\)"),
         ("Broken", r"carry of \S+Broken failed .*line \d+: AttributeError"),
     ],
 )
-def test_a_user_defined_constraint_of_wrong_shapes_is_refused_in_a_sentence(name, sentence):
+def test_a_wrong_user_defined_constraint_is_refused_in_a_sentence(name, sentence):
     approach = Approach("wrong", "peephole", (Part(f"{__name__}:{name}"),))
     with pytest.raises(SettingError, match=sentence):
         build_dnc(approach, TASK, SMALL, key=jax.random.key(0))

@@ -13,7 +13,7 @@ from constrained_dnc.report.findings import Findings
 from constrained_dnc.report.length_tables import max_lengths
 from constrained_dnc.report.tables import BOLD, DASH, make_table
 from constrained_dnc.study import read_study
-from made_up import add_rows
+from made_up import add_rows, findings_of
 from synthetic import Request, row, write_study
 
 # As printed in the paper.
@@ -54,6 +54,12 @@ def test_the_papers_lengths_give_its_factors_and_bold_marks(
     bold = {task: set(marks.index[marks == BOLD]) for task, marks in our_css.T.items()}
     assert bold["copy"] == ({"stateless-baseline"} if memory == "50" else {"compr+reg"})
     assert bold["search"] == ({"stateful-baseline", "compr"} if memory == "50" else set())
+
+
+def test_a_task_that_the_paper_lacks_and_the_baseline_fails_has_no_factor(tmp_path: Path) -> None:
+    findings = findings_of(tmp_path, "mine", {"50": {"stateful-baseline": [0], "compr": [20]}})
+    cells = max_lengths({"unseen": findings}, "50").cells.loc[("mine", "unseen, entries")]
+    assert cells[["stateful-baseline", "compr", "factor"]].tolist() == ["0", "20", DASH]
 
 
 def test_the_rows_of_a_task(small_report: Report) -> None:

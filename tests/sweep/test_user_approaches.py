@@ -133,7 +133,7 @@ def test_a_study_with_user_code_is_resumed_by_its_folder_if_it_is_trusted(folder
     (folder / "one.py").write_text(text)
     words = ["mine.py:gentle", "gru.py:Gru", "reg"]
     plan = open_smoke(folder / "study", ["one.py:T"], words)
-    with pytest.raises(RunError, match=r"user-defined code, .*gru\.py:Gru and .*one\.py:T;"):
+    with pytest.raises(RunError, match=r"user-defined code .*gru\.py:Gru and .*one\.py:T;"):
         reopen_study(folder / "study")
     assert reopen_study(folder / "study", trust_code=True).configs == plan.configs
 

@@ -107,14 +107,14 @@ def test_unknown_names(name: str) -> None:
 @pytest.mark.parametrize(
     ("class_name", "sentence"),
     [
-        ("Missing", "must be the name of a class that extends AbstractTask"),
+        ("NoTsk", r"has no class NoTsk \(did you mean NoTask\?\); available: .*NoTask"),
         ("NoTask", "must be the name of a class that extends AbstractTask"),
         ("Unfinished", "must also define rule"),
         ("Silent", "must also define summary"),
     ],
 )
 def test_classes_that_are_no_tasks(user_file: Path, class_name: str, sentence: str) -> None:
-    with pytest.raises(SettingError, match=f"^task .*{sentence}"):
+    with pytest.raises(SettingError, match=f"^task:? .*{sentence}"):
         get_task(f"{user_file}:{class_name}")
 
 

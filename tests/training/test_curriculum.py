@@ -25,6 +25,8 @@ def function(tmp_path):
         "    return (1, 1) if iteration < 4 else (1, 2) if iteration < 9 else (2, 2)\n"
         "def outside(iteration):\n"
         "    return 1, 99\n"
+        "def broken(iteration):\n"
+        "    return 1 / iteration\n"
     )
     return f"{tmp_path}/mine.py"
 
@@ -72,3 +74,9 @@ def test_a_function_that_leaves_the_training_lengths_is_refused(function):
     lengths = make_curriculum(tiny_config(curriculum=f"{function}:outside").training)
     with pytest.raises(SettingError, match=r"from 1 to 2, not \(1, 99\) at iteration 4"):
         lengths(5)
+
+
+def test_a_function_that_fails_is_named_with_its_line_before_a_folder_is_made(tmp_path, function):
+    with pytest.raises(SettingError, match=r"broken failed \(.*mine\.py, line 6: ZeroDivisionErr"):
+        train(tiny_config(curriculum=f"{function}:broken"), tmp_path / "run")
+    assert not (tmp_path / "run").exists()

@@ -67,6 +67,7 @@ def user_file(tmp_path):
             {"optimiser": "sgd,momentum=0.9,nesterov=True"},
             lambda: optax.sgd(0.1, 0.9, nesterov=True),
         ),
+        ({"optimiser": "sgd,momentum=0.9,nesterov=false"}, lambda: optax.sgd(0.1, 0.9)),
         ({"optimiser": "rmsprop"}, lambda: optax.rmsprop(0.1)),
         ({"optimiser": "lion", "weight_decay": 0.1}, lambda: optax.lion(0.1, weight_decay=0.1)),
         ({"optimiser": "adafactor"}, lambda: optax.adafactor(0.1)),
@@ -150,13 +151,21 @@ def test_a_user_defined_schedule(user_file):
             r"optimiser must be one of .*\(did you mean adam\?\), or",
         ),
         ({"optimiser": "sgd,momentun=1"}, "sgd,momentun=1 cannot be used .*'momentun'"),
-        ({"optimiser": "lbfgs"}, "training.optimiser lbfgs cannot be used"),
+        ({"optimiser": "sgd,nesterov=yes"}, "nesterov of sgd must be true or false, not 'yes'"),
+        ({"optimiser": "lion,b1=high"}, "b1 of lion must be a number, not 'high'"),
+        ({"optimiser": "lbfgs"}, r"optimiser must be one of (?!.*lbfgs,)"),
         ({"optimiser": "FILE:no_optimiser"}, "no_optimiser cannot be used"),
-        ({"weight_decay": 0.1}, "training.optimiser adam cannot be used .*'weight_decay'"),
+        ({"weight_decay": 0.1}, "training.weight_decay has no effect on adam$"),
+        ({"optimiser": "lion", "beta_1": 0.5}, "beta_1 has no effect on lion; use lion,b1=0.5"),
+        (
+            {"optimiser": "adamw,weight_decay=0.1", "weight_decay": 9.0},
+            "training.weight_decay and the setting weight_decay of .* mean the same",
+        ),
         ({"schedule": "cosin"}, r"schedule must be one of .*\(did you mean cosine\?\), or file.py"),
         ({"schedule": "cosine,finl=0"}, r"cosine has no setting 'finl' \(did you mean final\?\)"),
         ({"schedule": "cosine,final=2"}, "cosine.final must be a number from 0 to 1, not 2"),
         ({"schedule": "warmup-cosine,warmup=40"}, "warmup-cosine.warmup must be an integer from 1"),
+        ({"schedule": "FILE:steps,every=few"}, "every of .*:steps must be a number, not 'few'"),
         ({"schedule": "FILE:branches"}, "branches cannot be used .*traced"),
         ({"schedule": "FILE:vector"}, "vector must return one number"),
     ],
@@ -187,7 +196,7 @@ def test_only_a_schedule_over_all_iterations_ties_the_run_to_their_number():
 
 def test_a_run_with_a_schedule_does_not_become_longer(tmp_path):
     train(tiny_config(iterations=4, schedule="cosine"), tmp_path / "run", threads=1)
-    with pytest.raises(SettingError, match=r"training\.iterations is 4, not 6"):
+    with pytest.raises(SettingError, match=r"iterations is 4, not 6; the schedule cosine is spr"):
         train(tiny_config(iterations=6, schedule="cosine"), tmp_path / "run", threads=1)
 
 

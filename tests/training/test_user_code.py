@@ -94,7 +94,9 @@ def stranger(monkeypatch, tmp_path):
 @pytest.mark.usefixtures("stranger")
 def test_untrusted_code_is_not_executed(folder, trained, capsys):
     for read in (load_run, evaluate, replay, lambda run: predict(run, "1 2")):
-        with pytest.raises(RunError, match=r"names user-defined code, .*t\.py:T; if you trust it"):
+        with pytest.raises(
+            RunError, match=r"that you have not trained with here, .*t\.py:T; if you"
+        ):
             read(folder)
     for command in (["evaluate"], ["predict", "1 2"], ["replay"], ["frontier"]):
         assert main([command[0], str(folder), *command[1:]]) == 1
@@ -111,8 +113,22 @@ def test_code_that_the_user_trained_with_is_trusted_until_it_changes(folder, tra
     with pytest.raises(RunError, match="names user-defined code"):
         load_run(elsewhere / "run")
     (trained / "t.py").write_text(TASK + "    # edited\n")
-    with pytest.raises(RunError, match="names user-defined code"):
+    with pytest.raises(RunError, match="user-defined code that changed since it was trained with"):
         load_run(folder)
+
+
+@pytest.mark.usefixtures("stranger")
+def test_a_file_may_move_together_with_its_run(folder, trained, tmp_path, capsys):
+    (trained / "t.py").rename(tmp_path / "t.py")
+    with pytest.raises(RunError, match="you have not trained with here"):
+        load_run(folder)
+    assert load_run(folder, trust_code=True).task.name == "mine"
+    assert (tmp_path / "executed").exists()
+    assert main(["train", "--run-dir", str(folder), "--trust-code", "--training.iterations=6"]) == 0
+    assert "finished after iteration 6" in capsys.readouterr().out
+    (tmp_path / "t.py").unlink()
+    with pytest.raises(RunError, match=r"that was not found.*there is no file .*t\.py"):
+        load_run(folder, trust_code=True)
 
 
 def test_a_module_that_the_user_trained_with_is_trusted(tmp_path, monkeypatch):
@@ -193,6 +209,19 @@ def test_an_edited_file_costs_a_warning_and_is_not_trained_with(folder, trained,
         train(config, folder, threads=1)
     path.write_text(TASK)
     assert train(config, folder, threads=1).status.iteration == 8
+
+
+def test_a_run_that_failed_in_its_first_iteration_begins_anew_with_the_fixed_file(tmp_path):
+    path = tmp_path / "t.py"
+    config = replace(tiny_config(iterations=4), task=f"{path}:T")
+    path.write_text(
+        TASK + "    def sample(self, key, batch_size, length):\n        return key[4]\n"
+    )
+    with pytest.raises(SettingError, match="sample of the task mine failed"):
+        train(config, tmp_path / "run", threads=1)
+    path.write_text(TASK)
+    assert train(config, tmp_path / "run", threads=1).status.iteration == 4
+    assert load_run(tmp_path / "run").task.name == "mine"
 
 
 def test_an_overriding_text_needs_no_file(tmp_path):

@@ -46,7 +46,7 @@ class Machine(ModelOptions):
         print_machine(extraction)
         if self.output is not None:
             _write(extraction, model, self.output)
-        compared = lengths or [shortest, longest, 2 * longest]
+        compared = lengths or sorted({shortest, longest, 2 * longest})
         larger = model if self.memory is None else model.with_memory_size(self.memory)
         table = fidelity(larger, extraction.machine, run.task, compared, samples=self.samples)
         shares = ("network", "machine", "agreement", "network_whole", "machine_whole")

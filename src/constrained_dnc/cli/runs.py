@@ -27,7 +27,7 @@ from constrained_dnc.config import parse_memories
 from constrained_dnc.errors import SettingError
 from constrained_dnc.lengths import parse_lengths
 from constrained_dnc.model.config import read_memory_size
-from constrained_dnc.published import THRESHOLD, max_length_of
+from constrained_dnc.published import MASTERED, THRESHOLD, max_length_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -67,6 +67,8 @@ class Evaluate(ModelOptions):
         from constrained_dnc.evaluation import scoring  # noqa: PLC0415 - slow to import
 
         run = self.open_run()
+        if memories and run.config.approach.memory.kind == "none":
+            raise SettingError(f"{run.config.approach.name} has no memory for --memory to change")
         with ProgressBar("percent") as bar:
             table = scoring.evaluate(
                 run,
@@ -92,9 +94,14 @@ class Evaluate(ModelOptions):
 def print_scores(table: pd.DataFrame) -> None:
     """The maximum lengths of every memory, then all scores, then where they come from."""
     measured = table[table["batches"] > 0]
-    row, by_memory = measured.iloc[0], cast(Any, measured.groupby("memory", sort=False))
+    row, reached = measured.iloc[0], measured["floor"] >= MASTERED
     print(f"Maximum length: the longest input with at least {100 * THRESHOLD:.0f} % right")
+    if reached.any():
+        lengths = ", ".join(map(str, measured[reached]["length"].unique()))
+        print(f"(not counted, as the floor reaches that: {lengths})")
     kinds = ["score", "sequence_accuracy"]
+    counted = measured.assign(**{kind: measured[kind].mask(reached, 0.0) for kind in kinds})
+    by_memory = cast(Any, counted.groupby("memory", sort=False))
     longest = [
         [memory, *(max_length_of(rows.set_index("length")[kind].to_dict()) for kind in kinds)]
         for memory, rows in by_memory

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import signal
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -51,12 +52,15 @@ class StudyOptions:
 
     def complete(self, plan: Plan, scheduler: str | None = None) -> int:
         """Bring every run to its end, then write the report; 1 if a run failed."""
+        before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends its workers too
         try:
             _execute(plan, scheduler, self.workers)
             write_report(plan.folder)
         except KeyboardInterrupt:
-            print_stderr("interrupted; the same command resumes from here")
+            print_stderr("stopped; the same command resumes from here")
             return 130
+        finally:
+            signal.signal(signal.SIGTERM, before)
         return _print_failures(plan.folder)
 
 

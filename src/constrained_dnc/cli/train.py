@@ -126,6 +126,8 @@ class Train:
         config = Config(self.task, self.approach, self.seed, *parts, self.stored_start)
         name = f"{get_task(self.task).name}-{self.approach.name}-{self.seed}"
         folder = self.run_dir or Path("runs", f"{name}-tuned" if self.start else name)
+        if self.start and self.start.resolve() == folder.resolve():
+            raise SettingError("--from and --run-dir name the same run; choose another --run-dir")
         with ProgressBar("iteration") as bar:
             from constrained_dnc.training.compilation import use_compilation_cache  # noqa: PLC0415
             from constrained_dnc.training.loop import train  # noqa: PLC0415 - slow to import

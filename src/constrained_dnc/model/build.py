@@ -18,6 +18,7 @@ from constrained_dnc.model.dnc_memory import LOOKUPS, DNCMemory
 from constrained_dnc.model.memory import AbstractMemory, NoMemory
 from constrained_dnc.model.ntm_memory import NTMMemory
 from constrained_dnc.plugins import load_class, naming_failures
+from constrained_dnc.recipes import refuse_text
 from constrained_dnc.shapes import Array
 
 MEMORIES: dict[str, type[Any]] = {"dnc": DNCMemory, "ntm": NTMMemory, "none": NoMemory}
@@ -51,7 +52,7 @@ def build_dnc(
     dnc = DNC(
         _build_controller(approach.controller, chi_size, config, key=controller_key),
         memory,
-        tuple(map(_build_constraint, approach.constraints)),
+        tuple(_build_constraint(part, config.hidden_size) for part in approach.constraints),
         input_size=sizes.input_size,
         output_size=sizes.output_size,
         clip_value=config.clip_value,
@@ -75,11 +76,17 @@ def _build_controller(
     return _built(f"controller {name}", call, kind, *sizes, key=key)
 
 
-def _build_constraint(part: Part) -> AbstractConstraint:
+def _build_constraint(part: Part, hidden_size: int) -> AbstractConstraint:
+    settings: dict[str, Any] = dict(part.settings)
     if part.kind in CONSTRAINTS:
-        return CONSTRAINTS[part.kind](**dict(part.settings))
+        return CONSTRAINTS[part.kind](**settings)
     kind = load_class("approach.constraints", part.kind, AbstractConstraint)
-    return _built(f"constraint {part}", "Class(**settings)", kind, **dict(part.settings))
+    if "hidden_size" in inspect.signature(kind).parameters:
+        settings = {"hidden_size": hidden_size} | settings
+    constraint = _built(f"constraint {part}", "Class(**settings)", kind, **settings)
+    if not (constraint.changes_state or constraint.has_loss):
+        raise SettingError(f"constraint {part} must define carry, loss or both")
+    return constraint
 
 
 def build_memory(part: Part, config: ModelConfig) -> AbstractMemory:
@@ -100,6 +107,7 @@ def _built(what: str, call: str, kind: type[T], /, *args: Any, **settings: Any) 
         inspect.signature(kind).bind(*args, **settings)
     except TypeError as error:
         raise SettingError(f"{what} cannot be built by {call}: {error}") from error
+    refuse_text(what, kind, settings)
     with naming_failures(what):
         return kind(*args, **settings)
 
@@ -110,8 +118,9 @@ def _check_parts(approach: Approach, dnc: DNC) -> None:
     states, counts = jnp.zeros((STEPS, BATCH, *cell.shape)), jnp.full(BATCH, STEPS)
     for part, constraint in zip(approach.constraints, dnc.constraints, strict=True):
         if part.kind not in CONSTRAINTS:
-            key = jax.random.key(0)
-            _require_shape(f"carry of {part}", cell.shape, constraint.carry, cell, key)
+            for key, when in ((jax.random.key(0), ""), (None, " with key None, as in evaluation,")):
+                what = f"carry of {part}{when}"
+                _require_shape(what, cell.shape, constraint.carry, cell, key)
             if constraint.has_loss:
                 _require_shape(f"loss of {part}", (BATCH,), constraint.loss, states, counts)
     if approach.memory.kind not in MEMORIES:

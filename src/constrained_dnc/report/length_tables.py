@@ -182,6 +182,7 @@ def _paper_lengths(findings: Findings) -> pd.DataFrame:
 def _factors(lengths: pd.DataFrame, memory: str, trained: str) -> pd.DataFrame:
     """Per task and measure, the longest constrained length over the baseline's as trained."""
     wide = lengths.pivot(index=["task", "measure"], columns=["memory", "approach"], values="length")
+    wide = wide.astype(float)  # a task that the paper lacks makes them objects, which refuse x / 0
     best = wide.reindex(columns=[(memory, name) for name in CONSTRAINED]).max(axis=1)
     baseline = wide.get((trained, BASELINE), 0 * best)
     factor = (best / baseline).where((best > 0) & (baseline > 0)).rename("length").reset_index()

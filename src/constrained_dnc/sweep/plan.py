@@ -32,7 +32,7 @@ from constrained_dnc.config import (
     with_absolute_paths,
     with_min_iterations,
 )
-from constrained_dnc.errors import RunError, SettingError, require_integer
+from constrained_dnc.errors import SettingError, require_integer
 from constrained_dnc.evaluation.scoring import Planned, make_plan
 from constrained_dnc.files import (
     corruption_named,
@@ -43,7 +43,7 @@ from constrained_dnc.files import (
     write_json,
 )
 from constrained_dnc.model.config import GROWING, MemorySize
-from constrained_dnc.plugins import fingerprints, is_remembered
+from constrained_dnc.plugins import fingerprints, require_trust
 from constrained_dnc.study import layout
 from constrained_dnc.study.layout import STUDY
 from constrained_dnc.sweep.approach_names import find_approaches
@@ -281,11 +281,7 @@ def reopen_study(folder: Path, *, trust_code: bool = False) -> Plan:
         rules, analyses = tuple(stored["rules"]), bool(stored["analyses"])
         inferences = tuple(stored["inferences"])
     user_code = sorted({name for config in configs for name in config.user_code})
-    if not trust_code and not is_remembered(user_code):
-        raise RunError(
-            f"{folder / STUDY} names user-defined code, {' and '.join(user_code)}; if you trust "
-            "it, add --trust-code"
-        )
+    require_trust(folder / STUDY, user_code, stored.get("sources", {}), trust_code=trust_code)
     with locked(folder / layout.LOCK, wait=True):
         layout.quarantine_corrupt_files(folder)
     return Plan(folder, configs, rules, analyses, inferences)

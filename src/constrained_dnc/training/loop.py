@@ -86,7 +86,10 @@ def train(
         threads = int(threads)
     config, folder = with_absolute_paths(config), Path(run_dir)
     require_loggers(log)
+    if isinstance(observer, type):
+        raise SettingError("observer", observer, f"an instance, such as {observer.__name__}()")
     make_optimiser(config.training)  # a mistake is found before a folder is made
+    make_curriculum(config.training)(1)
     if start is not None:
         config = opening.with_start(config, start)
     observer = observer or Observer()
@@ -136,7 +139,7 @@ class TrainingSession:
         self._is_in_place = is_in_place
         self._compiled: set[Any] = set()
         stop.is_compiling = True  # nothing is lost before the first iteration
-        stored = open_run(folder) if (folder / CONFIG).exists() else None
+        stored = opening.stored_run(folder)
         if stored is not None:
             opening.refuse_changes(stored, config, backend, threads)
         self.task = get_task(config.task)

@@ -28,6 +28,7 @@ from constrained_dnc.files import (
 from constrained_dnc.model.backend import AbstractBackend, FusedBackend, PureBackend
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.model.leaves import fill_leaves, name_leaves
+from constrained_dnc.recipes import depends_on_iterations
 from constrained_dnc.training.disk import CHECKPOINTS, CONFIG, LOCK, START
 from constrained_dnc.training.observer import Observer
 from constrained_dnc.training.run import (
@@ -79,6 +80,18 @@ def has_ended_without_checkpoint(folder: Path, config: Config) -> bool:
     return False
 
 
+def stored_run(folder: Path) -> Run | None:
+    """The run in a folder, unless it failed in its first iteration: then nothing is lost."""
+    if not (folder / CONFIG).exists():
+        return None
+    has_checkpoint = any((folder / name).exists() for name in CHECKPOINTS)
+    with suppress(RunError):  # absent or corrupt: it is rewritten
+        status = read_status(folder)
+        if status.state == "failed" and status.iteration == 0 and not has_checkpoint:
+            return None
+    return open_run(folder)
+
+
 def refuse_overwriting(run: Run) -> None:
     """Refuse to train over a model that has no checkpoint to resume from."""
     is_trained = bool(run.rules)
@@ -106,6 +119,8 @@ def refuse_changes(
         present["training.iterations"] = stored.config.training.iterations
         wanted["training.iterations"] = config.training.iterations
     if different := differences(present, wanted):
+        if depends_on_iterations(config.training.schedule) and "training.iterations" in different:
+            different += f"; the schedule {config.training.schedule} is spread over all iterations"
         raise SettingError(f"{folder} holds a run with another config: {different}")
     accepted = {stored.backend, *(["auto"] if stored.backend in BACKEND_CHOICES else [])}
     if backend_name(backend) not in accepted:

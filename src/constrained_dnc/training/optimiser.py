@@ -17,9 +17,11 @@ import optax
 from constrained_dnc.config import TrainingConfig
 from constrained_dnc.errors import SettingError, first_line, one_of
 from constrained_dnc.plugins import is_import_path, load_function
-from constrained_dnc.recipes import split_recipe
+from constrained_dnc.recipes import refuse_text, split_recipe
 
 OPTIMISER, SCHEDULE = "training.optimiser", "training.schedule"
+FIELDS = {"beta_1": "b1", "beta_2": "b2", "epsilon": "eps", "weight_decay": "weight_decay"}
+"""Settings of the config, and what optax calls them."""
 
 Rate: TypeAlias = float | Callable[[Any], Any]
 """A learning rate, or a function of the number of updates so far, skipped ones not counted."""
@@ -55,16 +57,34 @@ def guarded_update(optimiser: optax.GradientTransformation) -> Update:
 def make_optimiser(config: TrainingConfig) -> optax.GradientTransformation:
     """Clipping by the global norm, then the optimiser of the config."""
     kind, settings = split_recipe(OPTIMISER, config.optimiser)
-    if kind in ("adam", "adamw"):
-        betas = {"b1": config.beta_1, "b2": config.beta_2, "eps": config.epsilon}
-        settings = betas | settings
     function, rate = _find_optimiser(kind), make_schedule(config)
-    if config.weight_decay or "weight_decay" in inspect.signature(function).parameters:
-        settings = {"weight_decay": config.weight_decay} | settings
+    refuse_text(kind, function, settings)
+    settings = _fields_for(kind, function, settings, config) | settings
     try:
         return _clipped(function, rate, config.clip_norm, tuple(settings.items()))
     except Exception as error:  # of optax or the user's code
         raise _unusable(OPTIMISER, config.optimiser, error) from error
+
+
+def _fields_for(
+    kind: str, function: Callable[..., Any], settings: dict[str, Any], config: TrainingConfig
+) -> dict[str, float]:
+    """The fields of the config that an optimiser takes; others must have their defaults."""
+    known = inspect.signature(function).parameters
+    fields: dict[str, float] = {}
+    for field, name in FIELDS.items():
+        value, is_known = getattr(config, field), name in known
+        if is_known and (kind in ("adam", "adamw") or field == "weight_decay"):
+            fields[name] = value
+        elif value != getattr(TrainingConfig, field):
+            instead = f"; use {kind},{name}={value}" if is_known else ""
+            raise SettingError(f"training.{field} has no effect on {kind}{instead}")
+        if name in settings and value != getattr(TrainingConfig, field):
+            raise SettingError(
+                f"training.{field} and the setting {name} of {OPTIMISER} {config.optimiser} "
+                "mean the same; give only one of them"
+            )
+    return fields
 
 
 def make_schedule(config: TrainingConfig) -> Rate:
@@ -72,7 +92,9 @@ def make_schedule(config: TrainingConfig) -> Rate:
     kind, settings = split_recipe(SCHEDULE, config.schedule)
     if not is_import_path(kind):
         return _built_in_schedule(kind, config.learning_rate, config.iterations, **settings)
-    schedule = partial(load_function(SCHEDULE, kind), **settings)
+    function = load_function(SCHEDULE, kind)
+    refuse_text(kind, function, settings)
+    schedule = partial(function, **settings)
     try:
         shape = jax.eval_shape(lambda count: jnp.asarray(schedule(count)), jnp.int32(0)).shape
     except Exception as error:
@@ -113,7 +135,8 @@ def _takes_rate(name: str) -> bool:
     function = getattr(optax, name, None)
     if not inspect.isfunction(function) or name.startswith(("_", "scale_by")):
         return False
-    return next(iter(inspect.signature(function).parameters), "") == "learning_rate"
+    names = list(inspect.signature(function).parameters)
+    return names[:1] == ["learning_rate"] and "linesearch" not in names  # it needs the loss itself
 
 
 @lru_cache(maxsize=8)  # equal settings share one compiled update

@@ -35,7 +35,7 @@ from constrained_dnc.model.backend import AbstractBackend, choose_backend
 from constrained_dnc.model.build import build_dnc
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.model.leaves import fill_leaves, name_leaves
-from constrained_dnc.plugins import fingerprints, is_remembered, remember
+from constrained_dnc.plugins import fingerprints, remember, require_trust
 from constrained_dnc.tasks.registry import get_task
 from constrained_dnc.tasks.task import AbstractTask
 from constrained_dnc.training.disk import CONFIG, LOCK, METRICS, SELECTED, STATUS
@@ -177,13 +177,11 @@ def load_run(folder: str | Path, *, trust_code: bool = False) -> Run:
     refused, unless this user has trained with these files as they are now.
     """
     run = open_run(folder)
-    if not trust_code and not is_remembered(run.config.user_code):
-        raise RunError(
-            f"{run.folder / CONFIG} names user-defined code, {' and '.join(run.config.user_code)}; "
-            "if you trust it, use --trust-code or load_run(..., trust_code=True)"
-        )
-    for path in changed_sources(run):
-        logger.warning(f"{path} changed since {run.folder} was trained; scores may differ")
+    if run.config.user_code:
+        path = run.folder / CONFIG
+        then = read_json(path).get("sources", {})
+        for name in require_trust(path, run.config.user_code, then, trust_code=trust_code):
+            logger.warning(f"{name} changed since {run.folder} was trained; scores may differ")
     return run
 
 

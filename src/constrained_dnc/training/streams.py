@@ -16,7 +16,7 @@ import jax
 from constrained_dnc.config import Config, TrainingConfig
 from constrained_dnc.errors import SettingError
 from constrained_dnc.lengths import NO_CURRICULUM, parse_curriculum
-from constrained_dnc.plugins import is_import_path, load_function
+from constrained_dnc.plugins import is_import_path, load_function, naming_failures
 from constrained_dnc.shapes import Array
 from constrained_dnc.tasks.task import AbstractTask, Batch, generator_of
 
@@ -45,7 +45,8 @@ def make_curriculum(config: TrainingConfig) -> Curriculum:
             return [stage[1:] for stage in stages if stage[0] <= iterations][-1]
 
     def lengths(iteration: int) -> tuple[int, int]:
-        value = function(iteration - 1)
+        with naming_failures(f"training.curriculum {text}"):
+            value = function(iteration - 1)
         match value:
             case (Integral(), Integral()) if shortest <= value[0] <= value[1] <= longest:
                 return int(value[0]), int(value[1])
