@@ -158,11 +158,13 @@ def _label_lines(panel: Axes, findings: Findings, keys: Sequence[Key]) -> None:
     for height, key in zip(heights, order, strict=True):
         above = best[key][best[key] >= height]
         at = above.index[-1] if len(above) else best[key].index[0]
+        is_last = at > 0.85 * best[key].index[-1]  # no room to its right
         panel.annotate(
             key[2],
             (at, height),
-            xytext=(4, 0),
+            xytext=(-4 if is_last else 4, 0),
             textcoords="offset points",
+            ha="right" if is_last else "left",
             color=colours[key[2]],
             fontsize=7.5,
             va="center",

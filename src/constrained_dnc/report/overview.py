@@ -122,8 +122,21 @@ def terminal_table(findings: Findings) -> Group:
             cells = [_terminal_cell(findings, (memory, task, it)) for it in findings.approaches]
             if any(cells):
                 table.add_row(Text(printable(task)), *cells)
-    sentences = [unlearnt(findings), budget_warning(findings.study)]
+    sentences = [_unseen_scores(findings), unlearnt(findings), budget_warning(findings.study)]
     return Group(Text(title, "italic"), table, *(Text(printable(it)) for it in sentences if it))
+
+
+def _unseen_scores(findings: Findings) -> str:
+    """The score of every seed at the unseen length; empty for a study of more than one task."""
+    length, parts = findings.study.unseen_length, []
+    for key in findings.keys([findings.trained_memory], findings.tasks[:1]):
+        curve = findings.curves[key]
+        if length in curve:
+            parts.append(f"{key[2]} {', '.join(map(percent, curve[length]))} %")
+    if len(findings.tasks) != 1 or not parts:
+        return ""
+    longest = findings.study.training_lengths[1]
+    return f"Right at length {length} (trained up to {longest}), each seed: {'; '.join(parts)}."
 
 
 def _terminal_cell(findings: Findings, key: Key) -> str:
