@@ -155,6 +155,8 @@ def test_the_shipped_results_are_complete() -> None:
     assert set(study.request["runs"]) == set(study.runs.index)
     measured = study.results[study.results["batches"] > 0]
     assert measured[["score", "sequence_accuracy", "floor"]].notna().all(axis=None)
-    grids = study.results.groupby(["run_id", "selection", "memory"])["length"].agg(tuple)
+    grids = study.results.groupby(["run_id", "selection", "memory", "inference"])["length"].agg(
+        tuple
+    )
     assert grids.groupby("memory").nunique().eq(1).all()
     assert pd.isna(study.results[study.results["batches"] == 0]["score"]).all()

@@ -54,7 +54,7 @@ def test_help_after_other_arguments_is_complete_and_shows_the_preset(capsys):
         ("train sort --training.window 0", "training.window must be an integer of at least 1, no"),
         ("train sort --backend fusd", "--backend must be one of "),
         ("study --rules score sen", "--rules must be one of "),
-        ("train sort --preset fast", "preset must be one of paper, quick, smoke"),
+        ("train sort --preset fast", "preset must be one of demo, paper, quick, smoke"),
         ("train sort --approach regg", "(did you mean reg?), or file.py:NAME"),
         ("train sort --approach none.py:gentle", "none.py"),
         ("train sort --approach.constraints noise compresion", "(did you mean compression?)"),

@@ -103,6 +103,9 @@ def made_up(table, has_states=True):
         def centroids(self, writes, count):
             return np.zeros((count or 5000, 6))
 
+        def keeps_all_lengths(self, digital):
+            return True
+
     return MadeUp
 
 
@@ -204,3 +207,38 @@ def test_a_user_defined_controller_can_be_digitised(kind):
 def test_state_counts_of_one_state_and_of_none():
     """A fresh model answers no better than one that ignores the input."""
     assert state_count(tiny(), COPY, lengths=(2,)) is None
+
+
+@pytest.mark.parametrize(
+    ("kept", "expected"), [({"states"}, "both"), ({"writes"}, "writes"), (set(), "none")]
+)
+def test_parts_that_fail_between_the_lengths_of_calibration_are_left_out(
+    monkeypatch, kept, expected
+):
+    model = tiny()
+    monkeypatch.setattr(calibration, "_hardest_writes", lambda candidates: "one-hot")
+    monkeypatch.setattr(
+        calibration, "_fewest_states", lambda candidates, writes: candidates.centroids(writes, 2)
+    )
+    monkeypatch.setattr(
+        Candidates,
+        "keeps_all_lengths",
+        lambda self, digital: ("writes" if digital.states is None else "states") in kept,
+    )
+    digital = calibrate(model, COPY, lengths=(1, 2))
+    parts = {"both": ("one-hot", True), "writes": ("one-hot", False), "none": ("soft", False)}
+    assert (digital.writes, digital.states is not None) == parts[expected]
+
+
+def test_all_lengths_between_the_shortest_and_the_longest_are_checked(monkeypatch):
+    candidates = Candidates(tiny(), COPY, (1, 4))
+    assert candidates.keeps_all_lengths(Digital("soft", None))
+    seen = []
+    monkeypatch.setattr(
+        "constrained_dnc.digital.candidates.calibration_batches",
+        lambda task, lengths, *others: (
+            seen.append(list(lengths)) or calibration_batches(task, lengths, *others)
+        ),
+    )
+    candidates.keeps_all_lengths(Digital("soft", None))
+    assert seen == [[1, 2, 3, 4]]

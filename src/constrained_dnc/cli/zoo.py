@@ -66,4 +66,4 @@ def _state_count(model: Pretrained, rule: SelectionRule) -> str:
     if not path.exists():
         return "-"
     count = read_tensors(path)[1]["state_count"]
-    return "> 4096" if count is None else str(count)
+    return ">4096" if count is None else str(count)

@@ -37,10 +37,16 @@ def calibrate(
     score and cost at most 1 % of the gain. With these writes on, the states that the model visits
     are clustered: it snaps to the fewest of 8, 16, ... 4096 centroids, or to all states, that keep
     99 % of the score and cost at most a further 0.1 % of the gain; to none if even all cost more.
+    Parts that lose more than 1 % of the score over all lengths from the shortest to the longest are
+    left out again.
     """
     candidates = Candidates(model, task, lengths, seed, threads)
     writes = _hardest_writes(candidates)
     states = _fewest_states(candidates, writes)
+    if not candidates.keeps_all_lengths(Digital(writes, states)):
+        states = None
+        if not candidates.keeps_all_lengths(Digital(writes, states)):
+            writes = "soft"
     return Digital(writes, states, count_states(candidates), tuple(candidates.measured.values()))
 
 

@@ -92,6 +92,25 @@ class Candidates:
             self.measured[writes, count] = Measured(writes, count, score, loss)
         return self.measured[writes, count]
 
+    def keeps_all_lengths(self, digital: Digital) -> bool:
+        """Whether 99 % of the network's score is kept over the whole range of lengths."""
+        lengths = range(min(self.lengths), max(self.lengths) + 1)
+        batches = calibration_batches(self.task, lengths, SCORE_BATCHES, self.seed)
+        network, changed = (
+            np.mean(
+                [
+                    self.task.score(batch, outputs).score.mean()
+                    for batch, (outputs, _) in zip(
+                        batches,
+                        unroll_side_by_side(model, self.task, batches, self.threads),
+                        strict=True,
+                    )
+                ]
+            )
+            for model in (self.model, digital.apply(self.model))
+        )
+        return bool(changed >= KEPT * network)
+
     def keeps_score(self, measured: Measured) -> bool:
         """Whether at least 99 % of the network's score is kept."""
         return measured.score >= KEPT * self.network.score

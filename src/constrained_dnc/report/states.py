@@ -111,7 +111,7 @@ def properties_against_score(findings: Findings) -> Figure:
         else:
             panel.set_xscale("log", base=2)
             panel.set_xlim(0.7, 1.4 * ABOVE_COUNTS)
-            panel.set_xticks([1, 8, 64, 512, ABOVE_COUNTS], ["1", "8", "64", "512", "> 4096"])
+            panel.set_xticks([1, 8, 64, 512, ABOVE_COUNTS], ["1", "8", "64", "512", ">4096"])
     figure.supylabel("average score (%)", fontsize=9)
     handles = [Line2D([], [], ls="", marker="o", color=colours[it], label=it) for it in names]
     columns = max(1, int(figure.get_figwidth() / 1.6))

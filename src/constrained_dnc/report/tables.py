@@ -117,9 +117,9 @@ def rounded(value: Number | None, digits: int) -> str:
 def state_count_text(count: float) -> str:
     """
     >>> state_count_text(8.0), state_count_text(float("inf"))
-    ('8', '> 4096')
+    ('8', '>4096')
     """
-    return "> 4096" if count == inf else rounded(count, 0)
+    return ">4096" if count == inf else rounded(count, 0)
 
 
 def percent(share: float) -> str:
