@@ -97,7 +97,7 @@ def test_a_finished_study_takes_another_grid_of_lengths_without_training(tmp_pat
     shutil.copytree(finished, study)
     for checkpoint in study.glob("runs/*/checkpoint-*"):  # without them nothing can be trained
         checkpoint.unlink()
-    trained = [*study.glob("runs/*/*.safetensors"), *study.glob("runs/*/metrics.jsonl")]
+    trained = [*study.glob("runs/*/selected*.safetensors"), *study.glob("runs/*/metrics.jsonl")]
     before = {path: path.stat().st_mtime_ns for path in trained}
     code, output, errors = finish(start(study, "--evaluation.lengths", "2..8:2"))
     assert code == 0, output + errors
