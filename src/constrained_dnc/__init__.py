@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from constrained_dnc.evaluation.scoring import evaluate
     from constrained_dnc.explorer.from_python import explore
     from constrained_dnc.machine.automaton import Machine
+    from constrained_dnc.machine.certificate import Certificate, certify
     from constrained_dnc.machine.extraction import Extraction, extract_machine
     from constrained_dnc.machine.fidelity import fidelity
     from constrained_dnc.model.backend import choose_backend
@@ -53,6 +54,7 @@ __all__ = [
     "AbstractTask",
     "Approach",
     "Batch",
+    "Certificate",
     "Config",
     "ControllerStep",
     "DNCMemory",
@@ -76,6 +78,7 @@ __all__ = [
     "__version__",
     "build_dnc",
     "calibrate",
+    "certify",
     "check_task",
     "choose_backend",
     "digitise",
@@ -110,6 +113,7 @@ HOMES = {
     "evaluation.scoring": "evaluate",
     "explorer.from_python": "explore",
     "machine.automaton": "Machine",
+    "machine.certificate": "Certificate certify",
     "machine.extraction": "Extraction extract_machine",
     "machine.fidelity": "fidelity",
     "model.backend": "choose_backend",

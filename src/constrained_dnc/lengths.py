@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from constrained_dnc.errors import SettingError
 
@@ -30,6 +31,21 @@ def parse_lengths(text: str, setting: str = "lengths") -> tuple[int, ...]:
     if lengths != sorted(set(lengths)):
         raise SettingError(setting, text, accepted)
     return tuple(lengths)
+
+
+def format_lengths(lengths: Iterable[int]) -> str:
+    """Lengths as text that `parse_lengths` reads.
+
+    >>> format_lengths([1, 3, 4, 5])
+    '1,3..5'
+    """
+    ranges: list[list[int]] = []
+    for length in sorted(lengths):
+        if ranges and length == ranges[-1][-1] + 1:
+            ranges[-1] = [ranges[-1][0], length]
+        else:
+            ranges.append([length])
+    return ",".join("..".join(map(str, each)) for each in ranges)
 
 
 def parse_curriculum(text: str, shortest: int, longest: int) -> tuple[tuple[int, int, int], ...]:

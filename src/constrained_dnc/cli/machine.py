@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from constrained_dnc.cli.parsing import ModelOptions, Selection, option
 from constrained_dnc.cli.terminal import print_stderr, print_table
-from constrained_dnc.lengths import parse_lengths
+from constrained_dnc.lengths import format_lengths, parse_lengths
 
 if TYPE_CHECKING:
     from constrained_dnc.machine.extraction import Extraction
@@ -29,6 +29,10 @@ class Machine(ModelOptions):
     """Slots in that comparison; by default as in training."""
     samples: int = 64
     """Inputs of every length in that comparison."""
+    states: Annotated[int | None, option()] = None
+    """States before minimisation; by default the fewest with which 99 % of the answers stay."""
+    certify: Annotated[int | None, option(metavar="LENGTH")] = None
+    """Try to prove that with one-hot writes every input of up to this length is answered right."""
     selection: Selection = None
     output: Annotated[Path | None, option(metavar="DIR")] = None
     """Write machine.json, machine.dot and machine.svg there."""
@@ -42,7 +46,8 @@ class Machine(ModelOptions):
         run = self.open_run()
         model, training = run.selected(self.selection).model, run.config.training
         shortest, longest = training.min_length, training.max_length
-        extraction = extract_machine(model, run.task, lengths=range(shortest, longest + 1))
+        trained = range(shortest, longest + 1)
+        extraction = extract_machine(model, run.task, lengths=trained, states=self.states)
         print_machine(extraction)
         if self.output is not None:
             _write(extraction, model, self.output)
@@ -58,6 +63,8 @@ class Machine(ModelOptions):
         headings = ["length", "network", "machine", "agreement", "whole: network", "machine"]
         print_table(headings, cells, left=0)
         _print_checks(larger, extraction, run.task)
+        if self.certify is not None:
+            _print_certificates(larger, extraction, run.task, self.certify)
         return 0
 
 
@@ -113,6 +120,23 @@ def _print_checks(model: DNC, extraction: Extraction, task: AbstractTask) -> Non
         print(f"Reachable transitions that the table lacks: {len(missing)}, first {gap}.")
     elif missing is not None:
         print("The table has every transition that an input of any length can reach.")
+
+
+def _print_certificates(
+    model: DNC, extraction: Extraction, task: AbstractTask, longest: int
+) -> None:
+    """The lengths at which every answer is proved right, and why not at others."""
+    from constrained_dnc.machine.certificate import certify  # noqa: PLC0415 - slow to import
+
+    proofs = [certify(model, extraction.machine, task, n) for n in range(1, longest + 1)]
+    proved = [proof.length for proof in proofs if proof.holds]
+    print(
+        f"\nProved right for every input of length {format_lengths(proved) or '-'} (the machine "
+        f"with one-hot writes and {proofs[0].slots} slots, in exact arithmetic)."
+    )
+    for reason in dict.fromkeys(proof.breaks for proof in proofs if not proof.holds):
+        lengths = format_lengths(proof.length for proof in proofs if proof.breaks == reason)
+        print(f"Not proved at length {lengths}: {reason}.")
 
 
 def _write(extraction: Extraction, model: DNC, folder: Path) -> None:

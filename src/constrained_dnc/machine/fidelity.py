@@ -156,6 +156,15 @@ def _changed(problem: Problem, entries: list[Problem], generator: np.random.Gene
     return tuple(changed)
 
 
+def phase_symbols(machine: Machine, task: AbstractSequenceTask) -> list[list[int]]:
+    """The input symbols of the phases of a problem: its entries, the control, a blank."""
+    inputs = task.batch_of([(entry,) for entry in entries_of(task)]).inputs
+    phases = [inputs[0], inputs[1, :1], inputs[2, :1]]
+    return [
+        [int(np.argmin(((machine.inputs - x) ** 2).sum(axis=1))) for x in phase] for phase in phases
+    ]
+
+
 def missing_transitions(machine: Machine, task: AbstractTask) -> list[tuple[int, int]] | None:
     """The (state, input) pairs that some input of any length reaches and the table lacks.
 
@@ -164,11 +173,7 @@ def missing_transitions(machine: Machine, task: AbstractTask) -> list[tuple[int,
     """
     if not isinstance(task, AbstractSequenceTask):
         return None
-    inputs = task.batch_of([(entry,) for entry in entries_of(task)]).inputs
-    phases = [inputs[0], inputs[1, :1], inputs[2, :1]]  # symbols, control, blank
-    symbols = [
-        [int(np.argmin(((machine.inputs - x) ** 2).sum(axis=1))) for x in phase] for phase in phases
-    ]
+    symbols = phase_symbols(machine, task)
     follows = {"start": (0,), 0: (0, 1), 1: (2,), 2: (2,)}  # the phases after each
     todo: list[tuple[int, str | int]] = [(machine.start, "start")]
     missing = set()
