@@ -56,7 +56,7 @@ def test_bounds_hold_the_outputs_of_all_inputs_of_random_machines(seed):
     ).machine
     certificate = certify(model, machine, TASK, 3)
     assert certificate.bounds.keys() == set(product(range(3), range(5)))
-    assert "output is somewhere" in certificate.breaks  # it was not trained to copy
+    assert "the output may be" in certificate.breaks  # it was not trained to copy
     require_inside(certificate.bounds, outputs_of_all_inputs(model, machine, TASK, 3))
 
 

@@ -163,16 +163,15 @@ class _Prover:
     def check(self, length: int, place: int, entry: Problem, bounds: Bounds) -> None:
         """Refuse outputs that may stand for another entry than the right one."""
         problem = (self.entries[0],) * place + (entry,) + (self.entries[0],) * (length - place - 1)
-        outputs = np.repeat(self.task.batch_of([problem]).targets.astype(np.float64), 2, axis=1)
+        targets = self.task.batch_of([problem]).targets
+        outputs = np.repeat(targets.astype(np.float64), 2, axis=1)
         outputs[length + 1 + place] = bounds + np.array([[-SLACK], [SLACK]])
         answers = {answer[place] for answer in self.task.read(outputs, length)}
         if answers != {self.task.solve(problem)[place]}:
-            low, high = bounds[:, 0]
-            raise NotProvedError(
-                f"entry {place + 1} of length {length}, where the input is {entry}: the output is "
-                f"somewhere from {low:.3f} to {high:.3f}, right is "
-                f"{self.task.batch_of([problem]).targets[length + 1 + place, 0, 0]:g}"
-            )
+            ranges = ", ".join(f"{low:.3f} to {high:.3f}" for low, high in bounds.T[:-1])
+            right = ", ".join(f"{value:g}" for value in targets[length + 1 + place, 0, :-1])
+            where = f"entry {place + 1} of length {length}, where the input is {entry}"
+            raise NotProvedError(f"{where}: the output may be {ranges}, right is {right}")
 
     def _follow(self, states: set[int], symbols: Iterable[int]) -> tuple[list[int], set[int]]:
         """The commands and the next states that are possible."""
