@@ -145,7 +145,9 @@ def test_the_folder_alone_resumes_the_run_in_it(tmp_path, capsys):
 def test_evaluate_prints_maximum_lengths_then_scores_and_stores_them(smoke_run, capsys):
     assert main(["evaluate", str(smoke_run), "--lengths", "2,4", "--memory", "8,12"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "Maximum length: the longest input with at least 95 % right"
+    assert lines[0] == (
+        "Maximum length: the longest input with at least 95 % right, of the lengths 2,4"
+    )
     assert lines[1].split() == ["memory", "by", "accuracy", "by", "whole", "answers"]
     rows = [line.split()[:2] for line in lines if line.strip()[:1].isdigit()]
     assert [memory for memory, _ in rows[:2]] == ["8", "12"]

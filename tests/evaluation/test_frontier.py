@@ -9,11 +9,9 @@ from constrained_dnc.evaluation.frontier import (
     default_lengths,
     default_memories,
     draw_frontier,
-    map_frontier,
     score_grid,
 )
 from constrained_dnc.evaluation.scoring import evaluate
-from constrained_dnc.results import read_results_file
 from constrained_dnc.training.loop import train
 from tiny_runs import tiny_config
 
@@ -25,20 +23,14 @@ def test_every_score_finds_its_place():
     np.testing.assert_array_equal(grid, [[4.2, 5.0], [50.2, np.nan], [0.5, np.nan]])
 
 
-def test_the_map_is_the_evaluation_of_every_pair(tmp_path):
+def test_the_map_has_every_pair(tmp_path):
     run = train(tiny_config(iterations=10), tmp_path / "run", threads=1)
     assert default_lengths(run) == [1, 2, 3, 4]
     assert default_memories(run) == [2, 4, 6, 8, 16, 40, "growing"]
-    steps, pairs = [], {"lengths": [1, 3], "memories": [4, 9, "growing"], "batches": 2}
-    table = map_frontier(
-        run, **pairs, folder=tmp_path / "map", progress=lambda *step: steps.append(step)
-    )
-    assert steps[-1][0] == steps[-1][1] > 0
-    pd.testing.assert_frame_equal(read_results_file(tmp_path / "map" / "frontier.parquet"), table)
-    assert not (run.folder / "evaluation.parquet").exists()
-    pd.testing.assert_frame_equal(evaluate(run, **pairs), table)
-
-    picture = draw_frontier(run, table, tmp_path / "map").read_bytes()
+    table = evaluate(run, lengths=[1, 3], memories=[4, 9, "growing"], batches=2)
+    assert score_grid(table).shape == (3, 2)
+    draw_frontier(run, table, tmp_path / "map.png")
+    picture = (tmp_path / "map.png").read_bytes()
     assert picture.startswith(b"\x89PNG")
     width, height = struct.unpack(">II", picture[16:24])
     assert width > height > 200

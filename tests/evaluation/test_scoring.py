@@ -93,10 +93,11 @@ def test_another_memory_has_other_lengths(run):
     assert set(table["iteration"]) == {run.selected("seen").iteration}
 
 
-def test_stored_results_are_merged_by_rule_memory_and_length(run, stored):
+def test_stored_results_are_merged_and_of_two_rows_the_more_precise_is_kept(run, stored):
     first = evaluate(run, memories=[4, 9], lengths=[1, 2, 3])
     evaluate(run, lengths=[5], selection="seen")
-    again = evaluate(run, lengths=[2, 4], batches=1)
+    evaluate(run, lengths="2,4", batches=1)
+    again = evaluate(run, lengths="3", batches=3)
     table = read_results_file(stored)
     rule = run.default_rule
     assert pairs(table[table["selection"] == rule]) == [
@@ -105,9 +106,17 @@ def test_stored_results_are_merged_by_rule_memory_and_length(run, stored):
     ]
     assert len(table[table["selection"] == "seen"]) == 1
     ours = table[(table["selection"] == rule) & (table["memory"] == "4")].set_index("length")
-    assert ours["batches"].tolist() == [2, 1, 2, 1]
-    assert ours.loc[1, "score"] == first["score"][0]
-    assert ours.loc[2, "score"] == again["score"][0]
+    assert ours["batches"].tolist() == [2, 2, 3, 1]
+    assert ours.loc[2, "score"] == first["score"][1]
+    assert ours.loc[3, "score"] == again["score"][0]
+
+
+def test_a_measured_score_stays_when_the_length_is_given_up(run, stored):
+    measured = evaluate(run, lengths=[4, 9], memories=[9])
+    given_up = measured.assign(batches=[1, 0], score=[0.5, np.nan])
+    merged = scoring.merge(measured, given_up)
+    assert merged["batches"].tolist() == [1, 1]
+    assert merged["score"].tolist() == [0.5, measured["score"][1]]
 
 
 def test_results_of_other_parameters_are_replaced(run, stored):

@@ -196,7 +196,7 @@ def test_a_key_reaches_the_constraints_in_training_only(name):
 
 
 def test_settings_that_a_class_does_not_have_are_refused():
-    with pytest.raises(SettingError, match="cannot be built by Class"):
+    with pytest.raises(SettingError, match="Scale,stop=1 has no setting 'stop'"):
         model_of(f"{own('Scale')},stop=1")
     with pytest.raises(SettingError, match=r"weight of .*Sparse,weight=low must be a number, not"):
         model_of(f"{own('Sparse')},weight=low")

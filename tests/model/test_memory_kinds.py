@@ -130,7 +130,7 @@ def test_a_user_defined_memory_has_settings_and_parameters():
     model = model_with(f"{__file__}:Tape,decay=0.25")
     assert model.memory.decay == 0.25
     assert dict(named_leaves(model))["memory.start"].shape == (SMALL.word_size,)
-    with pytest.raises(SettingError, match="cannot be built by Class\\(memory_size, word_size"):
+    with pytest.raises(SettingError, match="Tape,speed=1 has no setting 'speed'; available: decay"):
         model_with(f"{__file__}:Tape,speed=1")
     with pytest.raises(SettingError, match=r"approach\.memory must be the name of a class"):
         model_with(f"{__file__}:KINDS")

@@ -90,6 +90,8 @@ def test_missing_files_are_named(folder):
         run.selected("seen")
     with pytest.raises(SettingError, match="is not a run directory"):
         load_run(folder / "nowhere")
+    with pytest.raises(SettingError, match="did you mean zoo:copy/compr\\?"):
+        load_run("copy/compr")
 
 
 @pytest.mark.parametrize(

@@ -25,9 +25,10 @@ from constrained_dnc.cli.progress import ProgressBar
 from constrained_dnc.cli.terminal import print_stderr, print_table
 from constrained_dnc.config import parse_memories
 from constrained_dnc.errors import SettingError
-from constrained_dnc.lengths import parse_lengths
+from constrained_dnc.lengths import format_lengths, parse_lengths
 from constrained_dnc.model.config import read_memory_size
 from constrained_dnc.published import MASTERED, THRESHOLD, max_length_of
+from constrained_dnc.training.disk import FRONTIER
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -95,9 +96,11 @@ def print_scores(table: pd.DataFrame) -> None:
     """The maximum lengths of every memory, then all scores, then where they come from."""
     measured = table[table["batches"] > 0]
     row, reached = measured.iloc[0], measured["floor"] >= MASTERED
-    print(f"Maximum length: the longest input with at least {100 * THRESHOLD:.0f} % right")
+    lengths = format_lengths(measured["length"].unique().tolist())
+    share = f"at least {100 * THRESHOLD:.0f} % right"
+    print(f"Maximum length: the longest input with {share}, of the lengths {lengths}")
     if reached.any():
-        lengths = ", ".join(map(str, measured[reached]["length"].unique()))
+        lengths = format_lengths(measured[reached]["length"].unique().tolist())
         print(f"(not counted, as the floor reaches that: {lengths})")
     kinds = ["score", "sequence_accuracy"]
     counted = measured.assign(**{kind: measured[kind].mask(reached, 0.0) for kind in kinds})
@@ -115,7 +118,7 @@ def print_scores(table: pd.DataFrame) -> None:
     ]
     print_table(["memory", "length", row["score_kind"], "whole answers", "floor"], cells, left=0)
     for memory in table[table["batches"] == 0]["memory"].unique():
-        print(f"memory {memory}: longer inputs were not measured, the score is near the floor")
+        print(f"memory {memory}: longer inputs were not measured, as the score is too low")
     print(
         f"\n{row['task']}, {row['approach']}, seed {row['seed']}: parameters of iteration "
         f"{row['iteration']}, selected by {row['selection']}; {row['status']} after "
@@ -126,7 +129,7 @@ def print_scores(table: pd.DataFrame) -> None:
 
 @dataclass(frozen=True)
 class Frontier(ModelOptions):
-    """Map a model's score over input length and memory size: a heat map and a Parquet file."""
+    """Draw a heat map of a model's score over input length and memory size; store the scores."""
 
     lengths: Lengths = None
     """Input lengths, such as 2..100 or 2,5..50:5; by default up to twenty of the run's config."""
@@ -140,21 +143,25 @@ class Frontier(ModelOptions):
     def run(self) -> int:
         """Evaluate every pair of length and memory, and draw the map."""
         from constrained_dnc.evaluation import frontier  # noqa: PLC0415 - slow to import
+        from constrained_dnc.evaluation.scoring import evaluate  # noqa: PLC0415
 
-        run = self.open_run()
-        folder = Path() if run.is_pretrained else run.folder
+        run, lengths, memories = self.open_run(), self.lengths, self.memory
+        path = run.folder / FRONTIER
+        if run.is_pretrained:
+            path = Path(f"frontier-{run.task.name}-{run.config.approach.name}.png")
         with ProgressBar("percent") as bar:
-            table = frontier.map_frontier(
+            table = evaluate(
                 run,
-                parse_lengths(self.lengths) if self.lengths else frontier.default_lengths(run),
-                parse_memories(self.memory) if self.memory else frontier.default_memories(run),
-                self.batches,
-                folder,
-                _show(bar),
-                self.selection,
-                self.inference,
+                lengths=parse_lengths(lengths) if lengths else frontier.default_lengths(run),
+                memories=parse_memories(memories) if memories else frontier.default_memories(run),
+                batches=self.batches,
+                selection=self.selection,
+                inference=self.inference,
+                progress=_show(bar),
+                store=path.with_suffix(".parquet") if run.is_pretrained else None,
             )
-        print(f"frontier: {frontier.draw_frontier(run, table, folder)}")
+        frontier.draw_frontier(run, table, path)
+        print(f"frontier: {path}")
         return 0
 
 
@@ -192,6 +199,8 @@ class Predict(ModelOptions):
         problems = [task.parse(text) for text in texts]
         lengths = sorted({task.length_of(problem) for problem in problems})
         others = [n for n in lengths if not training.min_length <= n <= training.max_length]
+        if len(problems) > 1 and lengths == [1]:
+            print_stderr(f"note: {len(problems)} problems of length 1; quote a longer one: '3 1 4'")
         if others:
             trained = f"trained on lengths {training.min_length} to {training.max_length}"
             print_stderr(f"note: {trained}; not on {', '.join(map(str, others))}")

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
 from pathlib import Path
 
 import matplotlib as mpl
 import pandas as pd
 
-from constrained_dnc.choices import EXTENSION, Inference, SelectionRule
-from constrained_dnc.evaluation.scoring import Progress, make_plan, measure
-from constrained_dnc.evaluation.subject import subject_of
-from constrained_dnc.files import make_folder, write_atomically, write_table
+from constrained_dnc.choices import EXTENSION
+from constrained_dnc.files import write_atomically
 from constrained_dnc.lengths import parse_lengths
 from constrained_dnc.model.config import GROWING, MemorySize, memory_order
 from constrained_dnc.published import MASTERED, THRESHOLD
-from constrained_dnc.training.disk import FRONTIER, FRONTIER_PICTURE
 from constrained_dnc.training.run import Run
 
 mpl.use("Agg")
@@ -36,33 +32,14 @@ def default_memories(run: Run) -> list[MemorySize]:
     return [*sizes, GROWING] if run.config.approach.can_grow else [*sizes]
 
 
-def map_frontier(
-    run: Run,
-    lengths: Sequence[int],
-    memories: Sequence[MemorySize],
-    batches: int,
-    folder: Path,
-    progress: Progress | None = None,
-    selection: SelectionRule | None = None,
-    inference: Inference = "network",
-) -> pd.DataFrame:
-    """Evaluate every pair of length and memory, and store the table in FOLDER/frontier.parquet."""
-    subject = subject_of(run, selection=selection, inference=inference)
-    plan = make_plan(subject.settings, subject.training_slots, lengths, memories, batches)
-    table = measure(subject, plan, subject.backend(), progress)
-    make_folder(folder)
-    write_table(folder / FRONTIER, table)
-    return table
-
-
 def score_grid(table: pd.DataFrame) -> pd.DataFrame:
     """The scores as a table: memories are rows, a growing one the last, and lengths columns."""
     grid = table.pivot(index="memory", columns="length", values="score")
     return grid.reindex(sorted(grid.index, key=memory_order))
 
 
-def draw_frontier(run: Run, table: pd.DataFrame, folder: Path) -> Path:
-    """Draw a heat map into FOLDER/frontier.png; dots mark scores of at least 95 %."""
+def draw_frontier(run: Run, table: pd.DataFrame, path: Path) -> None:
+    """Draw a heat map of evaluated scores into a PNG file; dots mark those of at least 95 %."""
     config, grid = run.config, score_grid(table)
     size = (max(6.0, 0.32 * grid.shape[1] + 2.5), max(3.0, 0.4 * len(grid) + 1.8))
     figure = Figure(figsize=size, layout="constrained")
@@ -86,5 +63,4 @@ def draw_frontier(run: Run, table: pd.DataFrame, folder: Path) -> Path:
     figure.colorbar(image, label=f"{run.task.score_kind}, % (dots: at least {100 * THRESHOLD:.0f})")
     picture = io.BytesIO()
     figure.savefig(picture, dpi=120)
-    write_atomically(folder / FRONTIER_PICTURE, picture.getvalue())
-    return folder / FRONTIER_PICTURE
+    write_atomically(path, picture.getvalue())

@@ -49,7 +49,7 @@ def evaluate(
     model: Run | DNC | str | Path,
     task: AbstractTask | str | None = None,
     *,
-    lengths: Iterable[int] | None = None,
+    lengths: Iterable[int] | str | None = None,
     memories: Iterable[MemorySize] | None = None,
     batches: int | None = None,
     selection: SelectionRule | None = None,
@@ -63,10 +63,11 @@ def evaluate(
 ) -> pd.DataFrame:
     """Score a run's selected parameters, or any model with its task, over input lengths.
 
-    Lengths and batches default to those of `settings`, or of the run's config: one list for the
-    slots of training, another for all other memories; "growing" is a memory that grows with the
-    input. Lengths beyond the slots (growing: beyond training lengths) are given up after one whose
-    score is near the floor: their rows have 0 batches and no score.
+    Lengths are integers, or text such as "2,5..50:5". Lengths and batches default to those of
+    `settings`, or of the run's config: one list for the slots of training, another for all other
+    memories; "growing" is a memory that grows with the input. Lengths beyond the slots (growing:
+    beyond training lengths) are given up after one whose score is near the floor or below: their
+    rows have 0 batches and no score.
 
     `inference="digital"` scores the model with hard writes and snapped states; see `calibrate`.
 
@@ -76,6 +77,7 @@ def evaluate(
     work and the row.
     """
     subject = subject_of(model, task, selection, settings, inference)
+    lengths = parse_lengths(lengths) if isinstance(lengths, str) else lengths
     plan = make_plan(subject.settings, subject.training_slots, lengths, memories, batches)
     path = Path(store) if store else None
     if store is None and subject.run is not None and not subject.run.is_pretrained:
@@ -135,11 +137,11 @@ def measure(
         done += work_of(subject, planned)
         sure = subject.max_training_length if planned.memory == GROWING else planned.memory
         level = floor(subject.task, planned.length)
-        if planned.length > sure and not is_promising.get(planned.memory, True):
-            rows.append(_row(subject, planned, level, {"batches": 0}))
-            continue
         shares = known.get((str(planned.memory), planned.length, planned.batches))
         if shares is None:
+            if planned.length > sure and not is_promising.get(planned.memory, True):
+                rows.append(_row(subject, planned, level, {"batches": 0}))
+                continue
             shares = _score(subject, backend, memories[planned.memory], planned)
         is_promising[planned.memory] = shares["score"] >= least_score_to_go_on(level)
         rows.append(_row(subject, planned, level, shares))
@@ -218,9 +220,10 @@ def _known_shares(
 
 
 def merge(stored: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
-    """Replace stored rows by new ones with equal run, rule, memory, inference and length.
+    """Of rows with equal run, rule, memory, inference and length, keep that with the most samples.
 
-    Stored rows of this run and rule that were measured with other parameters are dropped.
+    If they have equally many, the new one is kept. Stored rows of this run and rule that were
+    measured with other parameters are dropped.
     """
     first = table.iloc[0]
     is_same_rule = (stored["run_id"] == first["run_id"]) & (
@@ -229,5 +232,6 @@ def merge(stored: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
     same = stored[is_same_rule & (stored["iteration"] == first["iteration"])]
     now = {name: first[name] for name in ("iterations", "status", "skipped_updates")}
     merged = concat_results([stored[~is_same_rule], same.assign(**now), table])
+    samples = (merged["batches"] * merged["batch_size"]).sort_values(kind="stable")
     key = ["run_id", "selection", "memory", "inference", "length"]
-    return sort_results(merged.drop_duplicates(key, keep="last"), key)
+    return sort_results(merged.loc[samples.index].drop_duplicates(key, keep="last"), key)

@@ -16,7 +16,7 @@ from constrained_dnc.explorer import style, views
 from constrained_dnc.explorer.machines import machine_view
 from constrained_dnc.explorer.models import Model
 from constrained_dnc.explorer.traces import Trace, trace
-from constrained_dnc.files import write_atomically
+from constrained_dnc.files import make_folder, write_atomically
 from constrained_dnc.model.config import MemorySize
 
 
@@ -51,6 +51,7 @@ def write(
     if problem is None:
         length = first.first_length(is_compared=len(models) > 1)
         problem = first.task.format_problem(first.task.sample(0, 1, length).problems[0])
+    make_folder(path.parent)
     page = one_file([trace(model, problem, memory) for model in models])
     write_atomically(path, page.encode())
 

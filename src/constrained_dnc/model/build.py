@@ -18,7 +18,7 @@ from constrained_dnc.model.dnc_memory import LOOKUPS, DNCMemory
 from constrained_dnc.model.memory import AbstractMemory, NoMemory
 from constrained_dnc.model.ntm_memory import NTMMemory
 from constrained_dnc.plugins import load_class, naming_failures
-from constrained_dnc.recipes import refuse_text
+from constrained_dnc.recipes import refuse_text, refuse_unknown
 from constrained_dnc.shapes import Array
 
 MEMORIES: dict[str, type[Any]] = {"dnc": DNCMemory, "ntm": NTMMemory, "none": NoMemory}
@@ -103,6 +103,9 @@ def build_memory(part: Part, config: ModelConfig) -> AbstractMemory:
 
 def _built(what: str, call: str, kind: type[T], /, *args: Any, **settings: Any) -> T:
     """An instance of a user-defined class, or an error that says by which call it is built."""
+    parameters = inspect.signature(kind).parameters
+    if not any(it.kind is it.VAR_KEYWORD for it in parameters.values()):
+        refuse_unknown(what, settings, [*parameters][len(args) :])
     try:
         inspect.signature(kind).bind(*args, **settings)
     except TypeError as error:

@@ -264,6 +264,11 @@ def _refuse_changes(folder: Path, stored: Mapping[str, Any], content: Mapping[st
             before, now = layout.flat_settings(before), layout.flat_settings(now)
         for name, value in before.items():
             if name not in MAY_CHANGE and now.get(name, value) != value:
+                if part == "sources":
+                    raise SettingError(
+                        f"{name} changed since runs of {folder} were trained with it; restore it "
+                        "and put new classes in a new file, or use another --study"
+                    )
                 raise SettingError(
                     f"{name} differs from that of the study in {folder} ({value!r}, not "
                     f"{now[name]!r}); use another --study"

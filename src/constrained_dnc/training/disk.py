@@ -12,7 +12,7 @@ lock                     held by the process that trains
 evaluation.parquet       scores, one row per rule, memory, inference and length
 free-capacity.json       the least free capacity of selected parameters, for a growing memory
 digital-RULE.safetensors  the digital parts of selected parameters, and how they were chosen
-frontier.parquet, frontier.png  scores over length and memory size
+frontier.png             a heat map of scores over length and memory size
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ FILES = (CONFIG, STATUS, METRICS, START, *CHECKPOINTS, *SELECTED.values())
 TENSORBOARD = "tensorboard"
 FREE_CAPACITY = "free-capacity.json"
 DIGITAL: dict[SelectionRule, str] = {rule: f"digital-{rule}.safetensors" for rule in SELECTED}
-FRONTIER, FRONTIER_PICTURE = "frontier.parquet", "frontier.png"
+FRONTIER = "frontier.png"
 
 
 def kept_file(run: Path, iteration: int) -> Path:

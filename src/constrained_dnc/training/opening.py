@@ -134,7 +134,8 @@ def refuse_changes(
     if changed := changed_sources(stored):
         raise RunError(
             f"{changed[0]} changed since {folder} began, so the run cannot be resumed; restore the "
-            "file, train in another folder, or use --restart (restart=True)"
+            "file (new classes belong in a new one), train in another folder, or use --restart "
+            "(restart=True)"
         )
 
 

@@ -190,7 +190,10 @@ def open_run(folder: str | Path) -> Run:
     folder = zoo.find(folder).folder if zoo.is_name(folder) else Path(folder)
     path = folder / CONFIG
     if not path.is_file():
-        raise SettingError(f"{folder} is not a run directory: it has no {CONFIG}")
+        hint = (
+            f"{zoo.PREFIX}{folder}" in zoo.pretrained() and f"; did you mean {zoo.PREFIX}{folder}?"
+        )
+        raise SettingError(f"{folder} is not a run directory: it has no {CONFIG}{hint or ''}")
     stored = read_json(path)
     with corruption_named(path):
         config = Config.from_dict(stored["config"])
