@@ -48,8 +48,8 @@ class Search(AbstractProblemTask):
     [[0.0, 0.0], [0.5, 0.0], [1.0, 0.0], [0.0, 1.0]]
 
     Data at steps 1..L, control at L+1, query at L+2, control at L+3, positions from L+4, then the
-    end signal. As their number differs, samples are padded to 2L+4 steps, the most it can take.
-    With L = 1 the one position is 0.
+    end signal. As the number of positions varies, samples are padded to the most steps, 2L+4.
+    With L = 1 the only position is 0.
     """
 
     name = "search"
