@@ -70,7 +70,7 @@ def read_memory_size(text: str, most: int = MOST_SLOTS) -> MemorySize:
 
 
 def memory_order(memory: str) -> float:
-    """Sorts memories by their slots, a growing one last.
+    """The key that sorts memories by size, growing last.
 
     >>> sorted(["growing", "500", "50"], key=memory_order)
     ['50', '500', 'growing']

@@ -1,4 +1,4 @@
-"""Controller networks, which turn the input and the last reads into h.
+"""Controller networks, which turn the input and the previous reads into h.
 
 A user-defined controller is a subclass of `AbstractController`; see `docs/extending.md`.
 """
