@@ -33,7 +33,7 @@ def parse_lengths(text: str, setting: str = "lengths") -> tuple[int, ...]:
 
 
 def parse_curriculum(text: str, shortest: int, longest: int) -> tuple[tuple[int, int, int], ...]:
-    """The stages of a curriculum: iterations before it, shortest and longest training length.
+    """The stages of a curriculum: iterations before each, its shortest and longest length.
 
     >>> parse_curriculum("0:1..5,2000:10", 1, 10)
     ((0, 1, 5), (2000, 10, 10))

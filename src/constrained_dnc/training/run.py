@@ -165,7 +165,7 @@ def read_status(folder: Path) -> Status:
 
 
 def write_status(folder: Path, **values: Any) -> None:
-    """Store the status of now."""
+    """Store the current status."""
     status = Status(**values, updated=datetime.now(UTC).isoformat(timespec="seconds"))
     write_json(folder / STATUS, dataclasses.asdict(status))
 
@@ -215,7 +215,7 @@ def save_run(
     iteration: int | None = None,
     selection: SelectionRule = "score",
 ) -> Run:
-    """Make a run directory from a model of a user-defined loop; every command can read it.
+    """Make a run directory from a model trained in another loop; every command can read it.
 
     `config` must describe the model: its task, approach and sizes. `iteration` is the number of
     updates, by default that of the config. `selection` names the rule that counts as having
@@ -314,7 +314,7 @@ def write_config(folder: Path, config: Config, backend: str, threads: int) -> No
 
 
 def replace_config(folder: Path, config: Config) -> None:
-    """Update the stored config; versions and machine stay those of the start."""
+    """Replace the stored config; versions and machine stay as they were at the start."""
     write_json(folder / CONFIG, read_json(folder / CONFIG) | {"config": as_dict(config)})
 
 
@@ -337,7 +337,7 @@ def environment() -> dict[str, Any]:
 def _version(package: str) -> str | None:
     try:
         return version(package)
-    except PackageNotFoundError:  # used from its sources
+    except PackageNotFoundError:  # not installed
         return None
 
 

@@ -44,7 +44,7 @@ class Selection:
         return math.fsum(self._values) / len(self._values) if self._values else None
 
     def add(self, iteration: int, loss: float) -> bool:
-        """Add a loss, infinite if NaN; whether this iteration is the best so far."""
+        """Add a loss, where NaN counts as infinite; whether this iteration is the best so far."""
         self._values.append(loss if math.isfinite(loss) else math.inf)
         mean = self.mean
         assert mean is not None
