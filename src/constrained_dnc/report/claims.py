@@ -2,7 +2,7 @@
 
 A claim is tested if both sides have at least two trials and solve their training lengths, unless
 the paper's do not either. A difference within the spread of the trials, that is with overlapping
-95 % bootstrap intervals, is no difference.
+95 % bootstrap intervals, counts as none.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Value(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """Ours, its spread or p, and whether it agrees."""
+    """Our values, their spread or p, and whether they agree with a claim."""
 
     ours: str = DASH
     spread: str = DASH
