@@ -230,7 +230,7 @@ def test_predict_answers_several_problems_as_it_answers_each(smoke_run, capsys, 
 def test_predict_without_a_problem_costs_one_sentence(smoke_run, capsys, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.StringIO("\n \n"))
     assert main(["predict", str(smoke_run)]) == 2
-    assert capsys.readouterr().err.startswith("cdnc: no problem: ")
+    assert capsys.readouterr().err.startswith("cdnc: a problem is missing: ")
 
 
 def test_evaluate_in_json_is_the_stored_table(smoke_run, capsys):

@@ -72,7 +72,7 @@ class Train:
     start: Annotated[Path | None, _FROM] = None
     selection: Selection = None
     log: Annotated[tuple[LoggerChoice, ...], option()] = ()
-    """One or more programs that show the metrics."""
+    """One or more loggers that also receive the metrics."""
     backend: Backend = "auto"
     threads: Threads = None
     trust_code: TrustCode = False
@@ -151,7 +151,7 @@ class Train:
                     start=model,
                     log=self.log,
                 ).status
-            except KeyboardInterrupt:  # the training has said how to resume, unless it has ended
+            except KeyboardInterrupt:  # `train` has said how to resume, unless the run has ended
                 if not is_run(folder) or open_run(folder).status.state not in ENDED:
                     return 130
                 status = open_run(folder).status
