@@ -53,6 +53,6 @@ def colours_of(approaches: Iterable[str]) -> dict[str, str]:
 def _other_colour(place: int) -> str:
     if place < len(OTHER_COLOURS):
         return OTHER_COLOURS[place]
-    # Steps of the golden ratio around the colour circle never meet.
+    # Steps of the golden ratio around the colour wheel never coincide.
     rgb = colorsys.hsv_to_rgb(0.618034 * place % 1, 0.6, 0.8)
     return "#" + "".join(f"{round(255 * part):02X}" for part in rgb)
