@@ -32,7 +32,7 @@ def calibrate(
 ) -> Digital:
     """Choose the digital parts of a model on samples of training lengths.
 
-    The gain of a network is how much lower its loss is than that of an answer that ignores the
+    The gain of a network is how far its loss is below the loss of an answer that ignores the
     input. Writes are the hardest of one-hot, one-hot allocation and soft that keep 99 % of the
     score and cost at most 1 % of the gain. With these writes on, the states that the model visits
     are clustered: it snaps to the fewest of 8, 16, ... 4096 centroids, or to all states, that keep

@@ -70,7 +70,7 @@ class Candidates:
 
     @cached_property
     def gain(self) -> float:
-        """How much lower the network's loss is than that of an answer that ignores the input."""
+        """How far the network's loss is below the loss of an answer that ignores the input."""
         losses = [_loss(self.task, batch, mean_answer(self.task, batch)) for batch in self.batches]
         return float(np.mean(losses)) - self.network.loss
 

@@ -1,7 +1,7 @@
 """The floor: the score of the best answer that knows the length but not the input.
 
 A score near the floor says nothing about a network. 1000 sorted numerals can mostly be guessed
-without reading them, so their floor is 95.5 %; that of copying is 20 % at any length.
+without reading them, so the floor is 95.5 %; for copying it is 20 % at any length.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from constrained_dnc.tasks.task import AbstractTask, Batch
 
 STORED = Path(__file__).with_name("floors.json")
 SAMPLES = 2048
-"""On this many samples an answer is chosen; as many others score it."""
+"""An answer is chosen on this many samples and scored on as many others."""
 SAMPLED_ANSWERS = 16
 MARGIN = 0.1
 

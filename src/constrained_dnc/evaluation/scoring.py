@@ -149,7 +149,7 @@ def measure(
 
 
 def work_of(subject: Subject, planned: Planned) -> float:
-    """The rough cost of a row: that of the link matrix grows with the slots squared."""
+    """The rough cost of a row: the link matrix takes time quadratic in the slots."""
     slots = planned.memory
     if slots == GROWING:
         slots = subject.training_slots + planned.length

@@ -63,7 +63,7 @@ class Subject:
     def backend(
         self, choice: BackendChoice = "auto", threads: int | None = None
     ) -> AbstractBackend:
-        """A backend for the model, not necessarily that of training."""
+        """A backend for the model, not necessarily the one it was trained with."""
         return choose_backend(choice, self.model, self.task.loss, threads=threads)
 
     def batch(self, length: int, index: int) -> Batch:

@@ -114,7 +114,7 @@ class Claim:
     measure: "maximum length", "average score", "correlation" (of curvature and score), or the
     "significance" of a difference of average scores or "significance of correlation". relation:
     "above", "below", "alike", "not above" (of a significance) or, of one side alone, "fails". A
-    correlation has no pairs: the relation is that of Kendall's tau to zero.
+    correlation has no pairs: it compares Kendall's tau with zero.
     """
 
     text: str

@@ -101,7 +101,7 @@ def agreement(relation: str, first: Value, second: Value) -> str:
 def significance(relation: str, difference: Number, p: float, least: float, complete: bool) -> str:
     """Whether a test comes out as the paper's; `least` is the smallest p it could have had.
 
-    Only as many trials as the paper's (`complete`) can show that a difference is missing.
+    Only a study with as many trials as the paper (`complete`) can show that there is no difference.
 
     >>> significance("above", 0.2, 0.01, 0.001, complete=True)
     'agrees'

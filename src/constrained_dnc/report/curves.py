@@ -22,7 +22,7 @@ from constrained_dnc.report.drawing import Drawing, grid, log_lengths
 from constrained_dnc.report.findings import DIGITAL, Findings, Key, memory_name
 
 DASHES = ("-", (0, (4, 2)), (0, (1, 1.5)))
-"""By the position of a memory in the study; that of training comes first."""
+"""By the position of a memory in the study, where the trained one comes first."""
 DIGITAL_DASHES = (0, (4, 1.5, 1, 1.5))
 PLOTLY_DASHES = ("solid", "dash", "dot")
 MANY_TRIALS = 5

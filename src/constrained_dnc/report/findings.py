@@ -72,7 +72,7 @@ class Findings:
 
     @cached_property
     def memories(self) -> tuple[str, ...]:
-        """The memories that were evaluated, that of training first."""
+        """The memories that were evaluated, the trained one first."""
         evaluated = set(self.rows["memory"])
         return tuple(memory for memory in self.study.memories if memory in evaluated)
 

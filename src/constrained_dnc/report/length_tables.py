@@ -180,7 +180,7 @@ def _paper_lengths(findings: Findings) -> pd.DataFrame:
 
 
 def _factors(lengths: pd.DataFrame, memory: str, trained: str) -> pd.DataFrame:
-    """By task and measure, the longest constrained length over that of the baseline as trained."""
+    """By task and measure, the longest constrained length over the baseline's as trained."""
     wide = lengths.pivot(index=["task", "measure"], columns=["memory", "approach"], values="length")
     wide = wide.astype(float)  # they are objects if the paper lacks a task, and x / 0 would raise
     best = wide.reindex(columns=[(memory, name) for name in CONSTRAINED]).max(axis=1)

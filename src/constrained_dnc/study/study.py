@@ -66,7 +66,7 @@ class Study:
 
     @property
     def memories(self) -> tuple[str, ...]:
-        """The memories that runs are evaluated with, as in the results; training's first."""
+        """The memories that runs are evaluated with, as in the results; the trained one first."""
         return tuple(self.request["memories"])
 
     @property

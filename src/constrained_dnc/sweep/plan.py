@@ -59,7 +59,7 @@ MAY_CHANGE = {
 
 
 def memories_of(config: Config, rule: SelectionRule = PAPER_RULE) -> list[MemorySize]:
-    """The memories that a run is evaluated with; for the rule `seen`, only that of training."""
+    """The memories that a run is evaluated with; for the rule `seen`, only the trained one."""
     slots = config.model.memory_size
     if rule == "seen":
         return [slots]

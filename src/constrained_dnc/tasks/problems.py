@@ -1,4 +1,4 @@
-"""Tasks whose problems can be typed and solved by hand, and problems as people write them."""
+"""Tasks whose problems can be typed and solved by hand, and the parsing of such problems."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 A task needs a name, a summary and `sample`; everything else has a default. A task whose problems
 can be typed and solved by hand subclasses `AbstractProblemTask` (problems.py); one that turns
-numerals into as many numerals subclasses `AbstractNumeralTask` (numeral.py), which needs a rule.
+numerals into equally many numerals subclasses `AbstractNumeralTask` (numeral.py) and needs a rule.
 """
 
 from __future__ import annotations

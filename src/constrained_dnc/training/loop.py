@@ -325,7 +325,7 @@ class TrainingSession:
         """Apply the selection rules to the losses and the score of this iteration.
 
         Loss and score at the unseen length are computed with the new parameters; the training loss
-        is that of the update, NaN if it was skipped.
+        comes from the update and is NaN if that was skipped.
         """
         assert batches.unseen is not None
         model = eqx.combine(self.progress.parameters, self.static)

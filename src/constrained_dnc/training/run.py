@@ -218,8 +218,8 @@ def save_run(
     """Make a run directory from a model trained in another loop; every command can read it.
 
     `config` must describe the model: its task, approach and sizes. `iteration` is the number of
-    updates, by default that of the config. `selection` names the rule that counts as having
-    selected the parameters; `score` is the one that commands use by default.
+    updates, by default as in the config. `selection` is the rule under which the parameters are
+    stored; commands use `score` by default.
     """
     config, folder = with_absolute_paths(config), Path(folder)
     if selection not in RULES:
