@@ -58,13 +58,13 @@ class TrainingConfig:
     batch_size: int = bounded(published.BATCH_SIZE, 1)
     """Samples per update, all of one length."""
     learning_rate: float = bounded(published.LEARNING_RATE, SMALLEST)
-    """Step size of the optimiser, the largest of a schedule."""
+    """Step size of the optimiser; with a schedule, the largest one."""
     beta_1: float = bounded(0.9, 0.0, BELOW_ONE)
-    """Of adam and adamw: the decay of the mean gradient."""
+    """For adam and adamw: the decay of the mean gradient."""
     beta_2: float = bounded(0.999, 0.0, BELOW_ONE)
-    """Of adam and adamw: the decay of the mean squared gradient."""
+    """For adam and adamw: the decay of the mean squared gradient."""
     epsilon: float = bounded(1e-8, SMALLEST)
-    """Of adam and adamw: added to the denominator."""
+    """For adam and adamw: added to the denominator."""
     clip_norm: float = bounded(published.CLIP_NORM, SMALLEST)
     """Gradients with a larger global norm are scaled down to it."""
     min_length: int = bounded(published.TRAINING_LENGTHS[0], 1)
@@ -362,7 +362,7 @@ PAPER = Preset(
     trials=published.TRIALS,
     run_takes="3 to 7 hours",
     study_takes="45 core-days or more",
-    result="the paper",
+    result="repeats the paper",
 )
 PresetName: TypeAlias = Literal["smoke", "quick", "demo", "paper"]
 PRESETS = {preset.name: preset for preset in (SMOKE, QUICK, DEMO, PAPER)}

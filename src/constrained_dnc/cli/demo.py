@@ -35,8 +35,7 @@ class Demo:
     lengths: str = "10,30"
     """Input lengths of the problems, such as 10..50:10; the models were trained on 5 to 15."""
     digital_length: int = 200
-    """Input length at which the constrained model is also run digitally, with ten times the slots;
-    0 leaves this out."""
+    """Input length of a test of digital inference with ten times the slots; 0 leaves it out."""
     seed: int = 0
     """Seed of the sampled problems."""
 

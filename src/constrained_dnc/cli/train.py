@@ -54,8 +54,8 @@ _FROM = tyro.conf.arg(
 class Train:
     """Train one model; the same command resumes a run that was stopped.
 
-    So does `cdnc train --run-dir DIR` alone. The defaults shown are those of the preset and the
-    approach: `cdnc train --preset paper --help` shows the paper's.
+    `cdnc train --run-dir DIR` alone resumes it, too. The defaults shown are those of the preset and
+    the approach: `cdnc train --preset paper --help` shows the paper's.
     """
 
     task: Annotated[str, tyro.conf.Positional, option(metavar="TASK")] = ""
@@ -66,7 +66,7 @@ class Train:
     seed: int = 0
     """Determines the initial parameters and every batch."""
     run_dir: Annotated[Path | None, option()] = None
-    """The run directory; by default runs/TASK-APPROACH-SEED, with --from ...-tuned."""
+    """The run directory; by default runs/TASK-APPROACH-SEED, to which --from adds -tuned."""
     restart: Flag = False
     """Start over: the run in the run directory is moved aside."""
     start: Annotated[Path | None, _FROM] = None
