@@ -86,14 +86,14 @@ def naming_failures(what: str) -> Iterator[None]:
 def _located(error: BaseException) -> str:
     """The file and line in the user's code that raised an error, and its message."""
     if isinstance(error, SyntaxError):
-        file, line, says = error.filename, error.lineno, error.msg
+        file, line, message = error.filename, error.lineno, error.msg
     else:
         ours = (str(Path(__file__).parent), "site-packages")
         frames = traceback.extract_tb(error.__traceback__)
         theirs = [frame for frame in frames if not any(part in frame.filename for part in ours)]
         last = (theirs or frames)[-1]
-        file, line, says = last.filename, last.lineno, first_line(error)
-    return f"{file}, line {line}: {type(error).__name__}: {says}"
+        file, line, message = last.filename, last.lineno, first_line(error)
+    return f"{file}, line {line}: {type(error).__name__}: {message}"
 
 
 def absolute(name: str) -> str:

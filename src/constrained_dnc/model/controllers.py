@@ -33,7 +33,7 @@ class ControllerStep(eqx.Module):
 class AbstractController(eqx.Module):
     """The network inside a DNC, for one sample.
 
-    A subclass is built as `Kind(input_size, hidden_size, key=key)` and says how it starts, what
+    A subclass is built as `Class(input_size, hidden_size, key=key)` and says how it starts, what
     one step does, and which part of its state is the cell state: the part that constraints act
     on and that analyses show.
     """

@@ -24,7 +24,7 @@ class AbstractMemory(eqx.Module):
 
     It gets one interface vector per step and returns one vector of reads, which go to the output
     and, at the next step, to the controller. A subclass is built as
-    `Kind(memory_size, word_size, num_reads, **settings)`.
+    `Class(memory_size, word_size, num_reads, **settings)`.
     """
 
     size: eqx.AbstractVar[int | Growing]
