@@ -14,6 +14,7 @@ BLUE, ORANGE, GREEN, VERMILION, PURPLE, SKY = (
     "#CC79A7",
     "#56B4E9",
 )
+GREY = "#8a949d"  # readable on a light and on a dark page
 PHASE_COLOURS = {"encoding": BLUE, "decoding": ORANGE}
 
 LIGHT = {"ink": "#1d2328", "faint": "#c9ced3", "ground": "#ffffff"}

@@ -19,7 +19,7 @@ from plotly.subplots import make_subplots
 
 from constrained_dnc import published
 from constrained_dnc.choices import PAPER_RULE
-from constrained_dnc.colours import BLUE, GREEN, PHASE_COLOURS, VERMILION
+from constrained_dnc.colours import BLUE, GREEN, GREY, PHASE_COLOURS, VERMILION
 from constrained_dnc.errors import SettingError
 from constrained_dnc.explorer import style
 from constrained_dnc.explorer.scores import Curve
@@ -132,7 +132,7 @@ def slot_figure(internals: Internals, slot: int, sample: int = 0) -> go.Figure:
     place = _index("slot", slot, memory.usage.shape[-1])
     reads = _by_head("head", memory.read_weights[..., place])
     figure = _lines_figure({"write head": memory.write_weights[:, place]} | reads, "weight")
-    _add_line(figure, "usage", memory.usage[:, place], {"color": style.GREY, "dash": "dot"})
+    _add_line(figure, "usage", memory.usage[:, place], {"color": GREY, "dash": "dot"})
     return figure.update_yaxes(range=[-0.03, 1.03])
 
 
@@ -222,8 +222,8 @@ def score_figure(
         )  # fmt: skip
         drawn[colour] += 1
     threshold = 100 * published.THRESHOLD
-    figure.add_vrect(*training_lengths, fillcolor=style.GREY, opacity=0.18, line_width=0)
-    figure.add_hline(threshold, line={"width": 1, "dash": "dot", "color": style.GREY})
+    figure.add_vrect(*training_lengths, fillcolor=GREY, opacity=0.18, line_width=0)
+    figure.add_hline(threshold, line={"width": 1, "dash": "dot", "color": GREY})
     figure.add_scatter(
         x=[length] * 2, y=[-2, 103], name=f"this length: {length}", mode="lines",
         line={"color": VERMILION, "width": 2}, hoverinfo="name",

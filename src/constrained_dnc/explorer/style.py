@@ -13,7 +13,6 @@ from constrained_dnc.colours import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
 HEADS = (VERMILION, GREEN, ORANGE, PURPLE, SKY)
 """Colours of the read heads; the write head is blue."""
 MODES = {"backward": ORANGE, "forward": GREEN, "content": BLUE}
-GREY = "#8a949d"
 
 LEFT, RIGHT, TOP, BOTTOM = 84, 14, 8, 34
 """Margins in pixels, shared by all figures over time, so that one cursor crosses them all."""
