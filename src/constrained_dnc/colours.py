@@ -19,7 +19,7 @@ PHASE_COLOURS = {"encoding": BLUE, "decoding": ORANGE}
 
 LIGHT = {"ink": "#1d2328", "faint": "#c9ced3", "ground": "#ffffff"}
 DARK = {"ink": "#e3e7ea", "faint": "#4a525a", "ground": "#1b2025"}
-"""Of a page; in its style sheet the ground is called card."""
+"""Colours of a page; its style sheet calls the ground card."""
 
 APPROACH_COLOURS = {
     "stateful-baseline": VERMILION,

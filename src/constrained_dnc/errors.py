@@ -87,7 +87,7 @@ def bounded(default: float | int, *bounds: float | int) -> Any:
 
 
 def check_bounds(settings: Any, prefix: str = "") -> None:
-    """Refuse values outside the bounds of their fields; make NumPy's numbers Python's, for JSON."""
+    """Refuse values outside the bounds of their fields; convert NumPy's numbers, for JSON."""
     for field in dataclasses.fields(settings):
         value: Any = getattr(settings, field.name)
         if "bounds" in field.metadata:

@@ -42,7 +42,7 @@ def reduce_states(
     is_valid: Bool[np.ndarray, "time batch"] | None = None,
     dimensions: int = DIMENSIONS,
 ) -> tuple[Float32[np.ndarray, "time batch dimensions"], float]:
-    """Principal components of the batch, fitted to its valid states, and the variance they explain.
+    """Principal components, fitted to all states but padding, and the variance they explain.
 
     There are fewer dimensions if there are fewer states or cells. States that never move have no
     variance to explain; all of it (1.0) counts as explained.

@@ -144,7 +144,7 @@ def smallest_tau_p(instances: int) -> float:
 
 
 def few_trials_warning(tests: Iterable[PairTest]) -> str:
-    """A sentence for studies with fewer trials than the paper's; empty for the others."""
+    """A sentence for studies with fewer trials than the paper; otherwise empty."""
     pairs = [test.trials for test in tests]
     if min((min(pair) for pair in pairs), default=published.TRIALS) >= published.TRIALS:
         return ""

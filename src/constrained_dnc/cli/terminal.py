@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 UNLIMITED = 100_000
-"""Columns."""
+"""More columns than any line has."""
 
 
 def print_stderr(sentence: str) -> None:

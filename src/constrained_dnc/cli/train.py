@@ -37,7 +37,7 @@ from constrained_dnc.plugins import is_import_path
 from constrained_dnc.tasks.registry import get_task
 
 DIVERGED = 3
-"""Exit code."""
+"""The exit code of a run that diverged."""
 _PRESET = "Defaults of all options below. On one core, "
 _PRESET += ", ".join(f"{preset.name} takes {preset.run_takes}" for preset in PRESETS.values())
 _PRESET += "; paper is the paper's setting."

@@ -20,7 +20,7 @@ from constrained_dnc.training.run import read_status
 
 SECONDS_BETWEEN_LINES = 20.0
 TRAINING_SHARE = 0.9
-"""Of the time a run takes; the rest is evaluation and analysis."""
+"""The share of a run's time that is training; the rest is evaluation and analysis."""
 
 
 class SweepWatcher(Display):

@@ -1,6 +1,6 @@
 """The state count k* of a model: how small a machine it is at training lengths.
 
-It is reported only; digital inference chooses its states in `calibration.py`.
+It is only reported: digital inference chooses its states in `calibration.py`.
 """
 
 from __future__ import annotations

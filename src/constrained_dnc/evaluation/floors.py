@@ -1,7 +1,7 @@
 """The floor: the score of the best answer that knows the length but not the input.
 
-A score near the floor says nothing about a network. 1000 sorted numerals can mostly be guessed
-without reading them, so the floor is 95.5 %; for copying it is 20 % at any length.
+A score near the floor says nothing about a network. A sorted sequence of 1000 numerals can mostly
+be guessed without reading them, so the floor is 95.5 %; for copying it is 20 % at any length.
 """
 
 from __future__ import annotations

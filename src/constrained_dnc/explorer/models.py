@@ -36,7 +36,7 @@ class Model:
     training: TrainingConfig
     memory_size: int  # slots of the memory in training
     load: Callable[[], Subject]
-    state: str = "no run"  # how far the run is, in words
+    state: str = "no run"  # how far the run has got
     is_training: bool = False
     rule: str = ""  # that selected the parameters
     rules: Sequence[str] = ()  # that have parameters

@@ -99,7 +99,7 @@ def agreement(relation: str, first: Value, second: Value) -> str:
 
 
 def significance(relation: str, difference: Number, p: float, least: float, complete: bool) -> str:
-    """Whether a test comes out as the paper's; `least` is the smallest p it could have had.
+    """Whether a test comes out as in the paper; `least` is the smallest p it could have had.
 
     Only a study with as many trials as the paper (`complete`) can show that there is no difference.
 
@@ -152,7 +152,7 @@ def _judge_correlation(claim: Claim, findings: Findings) -> Verdict:
 
 
 def _values(claim: Claim, pair: Pair, findings: Findings) -> list[Value]:
-    """Ours for the sides of a pair; none if one of them was not run."""
+    """Our values for the sides of a pair; none if one of them was not run."""
     sides = [side for side in pair if side != LONGEST_IN_TRAINING]
     size = findings.study.memory_size
     memories = [str(extended(size) if side.extended else size) for side in sides]

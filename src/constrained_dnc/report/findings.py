@@ -24,7 +24,7 @@ NETWORK, DIGITAL = "network", "digital"
 KEY = ["memory", "task", "approach"]
 Key = tuple[str, str, str]
 MEASURES = {"entries": "score", "whole": "sequence_accuracy"}
-"""What a maximum length is measured by: a column of the results each."""
+"""What a maximum length is measured by, and the column of the results that has it."""
 FEW_TRIALS = 5
 """Up to this many trials are listed one by one; of more, the interval of their median is shown."""
 

@@ -175,7 +175,7 @@ def plan_study(
 def open_study(
     plan: Plan, command: Sequence[str] = (), requests: Sequence[Mapping[str, Any]] = ()
 ) -> Plan:
-    """Create the directory of a study, or add runs to it; existing ones may become longer.
+    """Create the directory of a study, or add runs to it and extend those it has.
 
     By default all tasks, approaches and seeds of the plan are one request.
     """

@@ -137,9 +137,9 @@ class Search(AbstractProblemTask):
         ]
 
     def grade(self, batch: Batch, outputs: Float[np.ndarray, "time batch outputs"]) -> Scores:
-        """Hit rate: entries right at their place / entries of the longer list; both empty is 1.
+        """Hit rate: entries right in their place / entries of the longer list; 1 if both are empty.
 
-        Recall: entries right at their place / entries of the target list; 1 if that is empty.
+        Recall: entries right in their place / entries of the target list; 1 if that is empty.
         """
         answer, num_answered = _listed(outputs, batch.length)
         target, num_targets = _listed(batch.targets.astype(np.float64), batch.length)

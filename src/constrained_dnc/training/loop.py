@@ -55,7 +55,7 @@ from constrained_dnc.training.streams import (
 )
 
 MAX_SKIPPED_IN_A_ROW = 100
-"""After this many the run has diverged."""
+"""After this many skipped updates in a row, a run has diverged."""
 TOLERABLE_SHARE = 0.1
 """A run with a larger share of skipped updates is worth a warning."""
 MAX_KEPT = 5
@@ -244,7 +244,7 @@ class TrainingSession:
         self.observer.progress(self._snapshot(values["loss"]))
 
     def _update(self, batches: IterationBatches) -> tuple[dict[str, float], bool]:
-        """Update the parameters if all is finite; losses, gradient norm, and whether it is."""
+        """Update the parameters if all is finite; returns losses, norm, and whether it is."""
         progress = self.progress
         model = eqx.combine(progress.parameters, self.static)
         key = constraint_key(self.config, batches.iteration) if model.uses_key else None

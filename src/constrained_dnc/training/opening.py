@@ -183,7 +183,7 @@ def update_config(stored: Run, config: Config, observer: Observer, *, has_ended:
 
 
 def warn_of_environment(run: Run, observer: Observer) -> None:
-    """Warn of other library versions or another machine than at the start of the run."""
+    """Warn if library versions or the machine have changed since the run began."""
     stored, now = read_json(run.folder / CONFIG), environment()
     if changed := differences({kind: stored.get(kind) for kind in now}, now):
         what = "versions or machine changed since the run began"

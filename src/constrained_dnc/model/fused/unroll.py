@@ -131,9 +131,9 @@ class FusedUnroll:
         output_cotangents: Any,  # (time, batch, outputs), checked by the kernel
         cell_cotangents: Any,  # (time, batch, cell), or None for a loss that does not see them
     ) -> DNC:
-        """The gradient of every parameter, as a DNC of NumPy arrays, of a forward pass with `keep`.
+        """The gradient of every parameter, as a DNC of NumPy arrays, after a forward with `keep`.
 
-        Refused the second time, or if this is not the kernel's latest forward pass, in any thread.
+        It can be called once, and only for this kernel's latest forward pass, in any thread.
         """
         refuse_traced(output_cotangents, cell_cotangents)
         if run.kernel is not self._kernel:
