@@ -104,7 +104,7 @@ def test_missing_names_trials_memories_and_analyses(tmp_path: Path) -> None:
         "sort, reg: 1 of 2 trials have results.",
         "sort, reg: 1 of 2 trials have results with memory 500.",
         "sort, reg: 1 of 2 trials have results with memory growing.",
-        "1 of 1 runs have no readable analysis; resuming the study makes it.",
+        "1 of 1 runs have no readable analysis; resume the study to compute it.",
     ]
 
 

@@ -139,7 +139,7 @@ HOMES = {
 }
 """The public names by module."""
 
-if not TYPE_CHECKING:  # a type checker sees the imports above, and typos
+if not TYPE_CHECKING:  # type checkers use the imports above, and so find typos
 
     def __getattr__(name: str) -> object:
         if name == "__version__":
@@ -147,11 +147,11 @@ if not TYPE_CHECKING:  # a type checker sees the imports above, and typos
             try:
                 return metadata.version("constrained-dnc")
             except metadata.PackageNotFoundError:
-                return "unknown"  # used from its sources
+                return "unknown"  # not installed
         for module, names in HOMES.items():
             if name in names.split():
                 value = getattr(import_module(f"constrained_dnc.{module}"), name)
-                globals()[name] = value  # next time without this function
+                globals()[name] = value  # later accesses skip this function
                 return value
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

@@ -1,4 +1,4 @@
-"""Approaches: which controller, which constraints on its state, which memory. Some have names."""
+"""Approaches: a controller, the constraints on its state, and a memory. Some are built in."""
 
 from __future__ import annotations
 
@@ -106,13 +106,13 @@ class Approach:
     """
 
     name: str
-    """What tables and files call it."""
+    """Its name in tables and files."""
     controller: str = "lstm"
     """lstm, peephole, feed-forward, or package.module:Class or file.py:Class."""
     constraints: tuple[Part, ...] = ()
     """On the cell state, in order: compression, regularisation, noise, rounding, file.py:Class."""
     memory: Part = Part("dnc")
-    """dnc (its lookup every-slot or, by usage, used-slots), ntm, none, or file.py:Class."""
+    """dnc (lookup=every-slot or used-slots), ntm, none, or file.py:Class."""
 
     def __post_init__(self) -> None:
         require_name("approach.name", self.name)
@@ -131,11 +131,11 @@ class Approach:
 
     @property
     def can_grow(self) -> bool:
-        """Whether a trained model runs with a growing memory."""
+        """Whether a trained model can run with a growing memory."""
         return self.memory.kind == "dnc"
 
     def summary(self) -> str:
-        """One line for people."""
+        """A one-line description."""
         constraints = " and ".join(map(_describe, self.constraints)) or "no constraint"
         parts = [f"{self.controller} controller", constraints]
         if self.memory != Part("dnc"):
@@ -156,7 +156,7 @@ def _describe(part: Part) -> str:
         "regularisation": "regularised state",
         "noise": "noisy state",
         "rounding": "rounded state",
-        "ntm": "memory of an NTM",
+        "ntm": "NTM memory",
         "none": "no memory",
     }
     settings = ", ".join(f"{name} {value}" for name, value in part.settings)
@@ -194,7 +194,7 @@ APPROACHES: dict[str, Approach] = {
 
 
 def get_approach(name: str) -> Approach:
-    """The approach of that name."""
+    """The built-in approach with this name."""
     if name not in APPROACHES:
         raise SettingError("approach", name, one_of(APPROACHES, name))
     return APPROACHES[name]

@@ -14,11 +14,12 @@ BLUE, ORANGE, GREEN, VERMILION, PURPLE, SKY = (
     "#CC79A7",
     "#56B4E9",
 )
+GREY = "#8a949d"  # readable on a light and on a dark page
 PHASE_COLOURS = {"encoding": BLUE, "decoding": ORANGE}
 
 LIGHT = {"ink": "#1d2328", "faint": "#c9ced3", "ground": "#ffffff"}
 DARK = {"ink": "#e3e7ea", "faint": "#4a525a", "ground": "#1b2025"}
-"""Of a page; in its style sheet the ground is called card."""
+"""Colours of a page; its style sheet calls the ground card."""
 
 APPROACH_COLOURS = {
     "stateful-baseline": VERMILION,
@@ -53,6 +54,6 @@ def colours_of(approaches: Iterable[str]) -> dict[str, str]:
 def _other_colour(place: int) -> str:
     if place < len(OTHER_COLOURS):
         return OTHER_COLOURS[place]
-    # Steps of the golden ratio around the colour circle never meet.
+    # Steps of the golden ratio around the colour wheel never coincide.
     rgb = colorsys.hsv_to_rgb(0.618034 * place % 1, 0.6, 0.8)
     return "#" + "".join(f"{round(255 * part):02X}" for part in rgb)

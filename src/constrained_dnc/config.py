@@ -56,15 +56,15 @@ class TrainingConfig:
     iterations: int = bounded(published.ITERATIONS, 1)
     """Updates of the parameters."""
     batch_size: int = bounded(published.BATCH_SIZE, 1)
-    """Samples of one update, all of one length."""
+    """Samples per update, all of one length."""
     learning_rate: float = bounded(published.LEARNING_RATE, SMALLEST)
-    """Step size of the optimiser, the largest of a schedule."""
+    """Step size of the optimiser; with a schedule, the largest one."""
     beta_1: float = bounded(0.9, 0.0, BELOW_ONE)
-    """Of adam and adamw: the decay of the mean gradient."""
+    """For adam and adamw: the decay of the mean gradient."""
     beta_2: float = bounded(0.999, 0.0, BELOW_ONE)
-    """Of adam and adamw: the decay of the mean squared gradient."""
+    """For adam and adamw: the decay of the mean squared gradient."""
     epsilon: float = bounded(1e-8, SMALLEST)
-    """Of adam and adamw: added to the denominator."""
+    """For adam and adamw: added to the denominator."""
     clip_norm: float = bounded(published.CLIP_NORM, SMALLEST)
     """Gradients with a larger global norm are scaled down to it."""
     min_length: int = bounded(published.TRAINING_LENGTHS[0], 1)
@@ -74,9 +74,9 @@ class TrainingConfig:
     unseen_length: int = bounded(published.UNSEEN_LENGTH, 1)
     """Length of the inputs whose loss selects the parameters."""
     measure_every: int = bounded(10, 1)
-    """Iterations between two measurements of the loss that selects."""
+    """Iterations between two measurements for the selection of parameters."""
     window: int = bounded(500, 1)
-    """Measurements in the running mean that selects."""
+    """Measurements in the running mean that selects the parameters."""
     log_every: int = bounded(100, 1)
     """Iterations averaged in one line of metrics.jsonl."""
     entropy_every: int = bounded(1000, 1)
@@ -87,11 +87,11 @@ class TrainingConfig:
     """A function of optax with its settings, such as adamw or sgd,momentum=0.9, or
     file.py:function."""
     weight_decay: float = field(default=0.0, metadata=OPTIONAL | {"bounds": (0.0,)})
-    """Of optimisers that have it, such as adamw."""
+    """Weight decay of optimisers that have it, such as adamw."""
     schedule: str = field(default="constant", metadata=OPTIONAL)
-    """Of the learning rate: constant, linear, cosine, warmup-cosine or file.py:function."""
+    """Learning-rate schedule: constant, linear, cosine, warmup-cosine or file.py:function."""
     curriculum: str = field(default=NO_CURRICULUM, metadata=OPTIONAL)
-    """Lengths after so many iterations, such as 0:1..5,2000:1..10, or file.py:function."""
+    """Training lengths by iteration, such as 0:1..5,2000:1..10, or file.py:function."""
 
     def __post_init__(self) -> None:
         check_bounds(self, "training.")
@@ -112,11 +112,11 @@ class EvaluationConfig:
     lengths: str = "2..100"
     """Input lengths with the memory size of training, such as 2,5..50:5 (a step of 5)."""
     batches: int = bounded(10, 1)
-    """Batches of every length."""
+    """Batches per length."""
     extension_lengths: str = "2,5..50:5,60..100:10,150..500:50,600..1000:100"
     """Input lengths with another memory size."""
     extension_batches: int = bounded(3, 1)
-    """Batches of every length with another memory size."""
+    """Batches per length with another memory size."""
     batch_size: int = bounded(64, 1)
     """Samples of a batch."""
     seed: int = bounded(0, 0, LARGEST_SEED)
@@ -133,7 +133,7 @@ class Start:
     """The trained parameters that a run starts from."""
 
     digest: str
-    """Of the parameters."""
+    """A hash of the parameters."""
     run: str = ""
     """The id of the run they come from, if known."""
     selection: str = ""
@@ -362,14 +362,14 @@ PAPER = Preset(
     trials=published.TRIALS,
     run_takes="3 to 7 hours",
     study_takes="45 core-days or more",
-    result="the paper",
+    result="repeats the paper",
 )
 PresetName: TypeAlias = Literal["smoke", "quick", "demo", "paper"]
 PRESETS = {preset.name: preset for preset in (SMOKE, QUICK, DEMO, PAPER)}
 
 
 def get_preset(name: str) -> Preset:
-    """The preset of that name."""
+    """The preset with this name."""
     if name not in PRESETS:
         raise SettingError("preset", name, one_of(PRESETS, name))
     return PRESETS[name]
@@ -417,7 +417,7 @@ def _optional_fields(kind: type[Any]) -> dict[str, Any]:
 
 
 def _structure(kind: Any, value: Any, path: str) -> Any:
-    """A value of a type from JSON; unknown and missing fields and other types are refused."""
+    """Convert a JSON value to a type; unknown and missing fields and wrong types are refused."""
     if isinstance(kind, UnionType):  # with None
         return None if value is None else _structure(get_args(kind)[0], value, path)
     if get_origin(kind) is tuple and isinstance(value, list):

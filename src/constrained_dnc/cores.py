@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 MAX_THREADS = 1024
-"""An upper limit for settings."""
+"""The largest accepted number of threads."""
 
 
 def available_cores() -> int:

@@ -1,4 +1,4 @@
-"""Errors for users: a setting that cannot be used, a file or run that cannot be used."""
+"""Errors for users, and checks of settings."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def one_of(names: Iterable[str], value: object = "") -> str:
 
 
 def did_you_mean(value: object, names: Iterable[str]) -> str:
-    """A hint at the closest of the names, or an empty text."""
+    """A hint at the closest name, or an empty string."""
     import difflib  # noqa: PLC0415 - only for typos
 
     close = difflib.get_close_matches(str(value), list(names), 1)
@@ -87,18 +87,12 @@ def bounded(default: float | int, *bounds: float | int) -> Any:
 
 
 def check_bounds(settings: Any, prefix: str = "") -> None:
-    """Refuse values outside the bounds of their fields; turn numbers into Python's."""
-    for field in dataclasses.fields(settings):
-        if "bounds" in field.metadata:
-            check: Any = require_integer if field.type == "int" else require_number
-            check(prefix + field.name, getattr(settings, field.name), *field.metadata["bounds"])
-    coerce_numbers(settings)
-
-
-def coerce_numbers(settings: Any) -> None:
-    """Turn NumPy's numbers in a frozen dataclass into Python's, which JSON can hold."""
+    """Refuse values outside the bounds of their fields; convert NumPy's numbers, for JSON."""
     for field in dataclasses.fields(settings):
         value: Any = getattr(settings, field.name)
+        if "bounds" in field.metadata:
+            check: Any = require_integer if field.type == "int" else require_number
+            check(prefix + field.name, value, *field.metadata["bounds"])
         if isinstance(value, Real) and str(field.type).startswith("float"):
             object.__setattr__(settings, field.name, float(value))
         elif isinstance(value, Integral) and not isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""Reading and writing files: written completely or not at all, and errors in one sentence."""
+"""Reading and writing files: whole or not at all, with errors in one sentence."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ Tensors: TypeAlias = Mapping[str, Shaped[np.ndarray, "..."]]
 
 METADATA = "constrained_dnc"
 SECONDS_TO_LOCK = 0.2
-"""`is_locked` in another process holds the lock for a moment."""
+"""How long to wait for a lock: `is_locked` in another process may hold it for a moment."""
 
 
 @contextmanager
 def failure_named(path: Path, what: str) -> Iterator[None]:
-    """Turn an error of the system into a sentence: the path cannot be read, written, ..."""
+    """Turn an OSError into a RunError: the path cannot be read, written, ..."""
     try:
         yield
     except OSError as error:
@@ -41,7 +41,7 @@ def failure_named(path: Path, what: str) -> Iterator[None]:
 
 
 def make_folder(folder: Path, setting: str | None = None) -> None:
-    """Make a folder and its parents; `setting` is what the user named it by."""
+    """Make a folder and its parents; `setting` is the setting that names it, for the error."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as error:
@@ -67,15 +67,15 @@ def write_atomically(path: Path, content: bytes) -> None:
         if os.name != "nt":  # Windows opens no folders
             descriptor = os.open(path.parent, os.O_RDONLY)
             try:
-                os.fsync(descriptor)  # the name, too, is on disk
+                os.fsync(descriptor)  # the new name, too, is then on disk
             finally:
                 os.close(descriptor)
 
 
 def remove_unfinished(folder: Path, names: Iterable[str]) -> None:
-    """Remove what a killed process left of files with these names.
+    """Remove the unfinished files with these names that a killed process left.
 
-    The caller holds the lock under which they are written: nobody else is writing them now.
+    The caller holds the lock under which they are written: no other process is writing them.
     """
     for name in names:
         for path in folder.glob(f".{name}.*.unfinished"):
@@ -89,7 +89,7 @@ def read_file(path: Path) -> bytes:
 
 
 def reason_of(error: Exception) -> str:
-    """What the system says, without error number and file name."""
+    """Why an operation failed, without error number and file name."""
     return (isinstance(error, OSError) and error.strerror) or first_line(error)
 
 
@@ -116,7 +116,7 @@ def corruption_named(path: Path) -> Iterator[None]:
         raise
     except KeyError as error:
         raise RunError(f"{path} cannot be read: {error} is missing") from error
-    except Exception as error:  # a corrupt byte can lead to any kind
+    except Exception as error:  # a corrupt file can raise anything
         raise RunError(f"{path} cannot be read: {reason_of(error)}") from error
 
 
@@ -185,10 +185,10 @@ def read_arrays(path: Path) -> dict[str, Shaped[np.ndarray, "..."]]:
 
 @contextmanager
 def locked(path: Path, *, wait: bool = False) -> Iterator[Callable[[], bool]]:
-    """Hold a lock while inside; the system releases it when the process dies.
+    """Hold a lock inside the `with` block; the system releases it if the process dies.
 
-    Yields a function that tells whether the file at `path` is still the one that is locked: its
-    folder may have been moved, and another one made in its place.
+    Yields a function that tells whether `path` is still the locked file: its folder may have been
+    moved, and another one made in its place.
     """
     lock = filelock.FileLock(path, timeout=-1 if wait else SECONDS_TO_LOCK)
     with failure_named(path, "locked"):
@@ -203,7 +203,7 @@ def locked(path: Path, *, wait: bool = False) -> Iterator[Callable[[], bool]]:
         return path.exists() and os.path.samestat(held, path.stat())
 
     try:
-        with suppress(OSError):  # the text is for people; the disk may be full
+        with suppress(OSError):  # the text only informs people; the disk may be full
             path.write_text(f"process {os.getpid()} on {socket.gethostname()}\n")
         yield is_in_place
     finally:
@@ -211,7 +211,7 @@ def locked(path: Path, *, wait: bool = False) -> Iterator[Callable[[], bool]]:
 
 
 def is_locked(path: Path) -> bool:
-    """Whether a living process holds the lock."""
+    """Whether a process holds the lock."""
     if not path.exists():
         return False
     try:

@@ -49,7 +49,7 @@ def format_lengths(lengths: Iterable[int]) -> str:
 
 
 def parse_curriculum(text: str, shortest: int, longest: int) -> tuple[tuple[int, int, int], ...]:
-    """The stages of a curriculum: iterations before it, shortest and longest training length.
+    """The stages of a curriculum: iterations before each, its shortest and longest length.
 
     >>> parse_curriculum("0:1..5,2000:10", 1, 10)
     ((0, 1, 5), (2000, 10, 10))

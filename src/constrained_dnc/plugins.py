@@ -84,16 +84,16 @@ def naming_failures(what: str) -> Iterator[None]:
 
 
 def _located(error: BaseException) -> str:
-    """What an error says, after the file and the line of the user's code that it comes from."""
+    """The file and line in the user's code that raised an error, and its message."""
     if isinstance(error, SyntaxError):
-        file, line, says = error.filename, error.lineno, error.msg
+        file, line, message = error.filename, error.lineno, error.msg
     else:
         ours = (str(Path(__file__).parent), "site-packages")
         frames = traceback.extract_tb(error.__traceback__)
         theirs = [frame for frame in frames if not any(part in frame.filename for part in ours)]
         last = (theirs or frames)[-1]
-        file, line, says = last.filename, last.lineno, first_line(error)
-    return f"{file}, line {line}: {type(error).__name__}: {says}"
+        file, line, message = last.filename, last.lineno, first_line(error)
+    return f"{file}, line {line}: {type(error).__name__}: {message}"
 
 
 def absolute(name: str) -> str:
@@ -124,7 +124,7 @@ def require_trust(
     """Refuse user-defined code that a stored run or study names and that is absent or untrusted.
 
     A file that is no longer at its path is looked for by its name beside the run or study, in it,
-    and in the current folder. Returns the files whose fingerprints are not those of `then`.
+    and in the current folder. Returns the files whose fingerprints differ from those in `then`.
     """
     names = list(names)
     for file in [Path(name.rpartition(":")[0]) for name in names]:
@@ -136,10 +136,10 @@ def require_trust(
     try:
         now = fingerprints("code", names)
     except SettingError as error:
-        raise RunError(f"{what} was not found, also not beside it ({error})") from error
+        raise RunError(f"{what} was not found, not even beside it ({error})") from error
     changed = [path for path, digest in now.items() if then.get(path, digest) != digest]
     if not trust_code and not is_remembered(names):
-        why = "changed since it was trained with" if changed else "you have not trained with here"
+        why = "has changed since training" if changed else "you have not trained with here"
         raise RunError(
             f"{what} {why}, {' and '.join(names)}; if you trust it, use --trust-code or "
             "load_run(..., trust_code=True)"
@@ -148,8 +148,8 @@ def require_trust(
 
 
 def remember(names: Iterable[str]) -> None:
-    """Trust the files and modules of these import paths as they are now: the user runs them."""
-    with suppress(OSError, SettingError):  # where nothing can be stored, the user is asked again
+    """Trust these import paths from now on, unless their code changes: the user is running it."""
+    with suppress(OSError, SettingError):  # if it cannot be stored, the user is asked again
         folder = _trusted_folder()
         folder.mkdir(parents=True, exist_ok=True)
         for name in names:
@@ -190,14 +190,14 @@ def _file_of(name: str) -> Path | None:
         for end in range(2, len(names) + 1):
             within = spec and spec.submodule_search_locations
             spec = PathFinder.find_spec(".".join(names[:end]), within) if within else None
-    except (ImportError, ValueError):  # ValueError: of a module without a spec, such as __main__
+    except (ImportError, ValueError):  # ValueError: a module without a spec, such as __main__
         return None
     return Path(spec.origin) if spec and spec.has_location and spec.origin else None
 
 
 @contextmanager
 def override_sources(texts: Mapping[str, bytes]) -> Iterator[None]:
-    """Load these files from the texts, whether this machine has the files or not."""
+    """Load these files from the given texts, whether or not they exist here."""
     before = dict(_OVERRIDDEN)
     _OVERRIDDEN.update({Path(path): text for path, text in texts.items()})
     try:
@@ -225,7 +225,7 @@ def _resolved(place: str) -> Path:
 
 
 def _load(setting: str, value: str, place: str) -> ModuleType:
-    """Import a file or a module; an error says in one sentence, with the line, why that fails."""
+    """Import a file or a module; if that fails, one sentence says why and at which line."""
     is_file = place.endswith(".py")
     try:
         if not is_file:

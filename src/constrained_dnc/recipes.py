@@ -68,7 +68,7 @@ def refuse_text(kind: str, function: Callable[..., Any], settings: Mapping[str, 
 def check_schedule(text: str, iterations: int) -> None:
     """Refuse an unknown schedule, and settings that a built-in one lacks or that are out of range.
 
-    A user-defined schedule is checked when the training begins.
+    A user-defined schedule is checked when training begins.
     """
     kind, settings = split_recipe("training.schedule", text)
     if is_import_path(kind):
@@ -85,7 +85,7 @@ def check_schedule(text: str, iterations: int) -> None:
 
 
 def depends_on_iterations(schedule: str) -> bool:
-    """Whether a schedule is spread over all iterations: each of the built-in ones but constant."""
+    """Whether a schedule is spread over all iterations, as all built-in ones but constant are."""
     kind = schedule.partition(",")[0]
     return kind in SCHEDULES and kind != "constant"
 

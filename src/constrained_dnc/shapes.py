@@ -1,4 +1,4 @@
-"""The axis vocabulary; other axes are named where they occur and stay there.
+"""The names of axes in shapes; other axes are local to the function that names them.
 
 | axis      | symbol | meaning                                                       |
 |-----------|--------|---------------------------------------------------------------|
@@ -29,6 +29,6 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 AnyArray: TypeAlias = Array | np.ndarray
-"""Of JAX or of NumPy: what batches are made of."""
+"""An array of JAX or of NumPy, which batches are made of."""
 
 __all__ = ["AnyArray", "Array", "Bool", "Float", "Int"]

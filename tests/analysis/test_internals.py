@@ -34,7 +34,7 @@ def test_carried_states_before_compression_and_modes(tmp_path: Path, approach: s
     run = make_run(tmp_path, approach)
     arrays = analyse_run(run, ["score", "unseen"])
     assert arrays["selection"] == "unseen"  # nothing was selected by score
-    batch = evaluation_batch(run.task, run.config, 3, 0)  # the unseen length
+    batch = evaluation_batch(run.task, run.config.evaluation, 3, 0)  # the unseen length
     unrolled = run.selected("unseen").model.unroll(batch.inputs, internals=True)
     before, carried = (
         np.asarray(states)
@@ -60,7 +60,7 @@ def test_carried_states_before_compression_and_modes(tmp_path: Path, approach: s
 def test_modes_of_search_leave_out_the_query_and_the_padding(tmp_path: Path) -> None:
     run = make_run(tmp_path, task="search")
     arrays = analyse_run(run)
-    problems = evaluation_batch(run.task, run.config, 2, 0).problems
+    problems = evaluation_batch(run.task, run.config.evaluation, 2, 0).problems
     hits = sum(problem.data.count(problem.query) for problem in problems)
     reads = run.config.model.num_reads
     assert arrays["write_mode_encoding"].sum() == 3 * len(problems)  # two numerals and the flag

@@ -168,7 +168,7 @@ def test_maximum_lengths_by_entries_and_by_whole_answers(capsys):
     assert capsys.readouterr().out.splitlines()[2].split() == ["8", "4", "3"]
     print_scores(pd.DataFrame(rows).assign(floor=[0.2, 0.2, 0.95, 0.97]))
     lines = capsys.readouterr().out.splitlines()
-    assert lines[1] == "(not counted, as the floor reaches that: 4, 5)"
+    assert lines[1] == "(not counted, as the floor reaches that: 4..5)"
     assert lines[3].split() == ["8", "3", "3"]
 
 
@@ -232,7 +232,7 @@ def test_predict_answers_several_problems_as_it_answers_each(smoke_run, capsys, 
 def test_predict_without_a_problem_costs_one_sentence(smoke_run, capsys, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.StringIO("\n \n"))
     assert main(["predict", str(smoke_run)]) == 2
-    assert capsys.readouterr().err.startswith("cdnc: no problem: ")
+    assert capsys.readouterr().err.startswith("cdnc: a problem is missing: ")
 
 
 def test_evaluate_in_json_is_the_stored_table(smoke_run, capsys):

@@ -30,7 +30,7 @@ from tiny_runs import tiny_config
         ("--workers 0", "workers must be an integer of at least 1, not 0"),
         ("--approaches --trials 1", "--approaches needs at least one name"),
         ("--scheduler tcp://127.0.0.1:1", "scheduler must be the address of a running"),
-        ("--study other", "model.memory_size differs from that of the study"),
+        ("--study other", "model.memory_size differs from the study"),
         ("--study strange", "strange is not empty and has no study.json"),
     ],
 )
@@ -83,7 +83,7 @@ def test_runs_of_an_earlier_study_and_missing_workers_are_named(tmp_path, capsys
         "waiting for runs that an earlier study is still working on: process "
     )
     assert waiting.count(f"process {os.getpid()} on ") == 1
-    assert no_workers == "the scheduler has no workers yet; runs start as they come"
+    assert no_workers == "the scheduler has no workers yet; runs start when workers connect"
 
 
 def test_a_raising_task_is_given_up_and_the_rest_is_reported(tmp_path):
@@ -103,7 +103,7 @@ def test_a_raising_task_is_given_up_and_the_rest_is_reported(tmp_path):
     assert "copy compr trial 0: finished" in errors
     last = output.splitlines()[-2:]
     assert re.match(r"failed: bad compr trial 0: .*OSError: no data", last[0])
-    assert last[1].startswith(f"{study}/failures has the tracebacks")
+    assert last[1].startswith(f"tracebacks are in {study}/failures; ")
     page = (study / "report" / "index.html").read_text()
     assert "OSError: no data" in page
 

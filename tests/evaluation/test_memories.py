@@ -32,7 +32,7 @@ def run(tmp_path_factory):
 
 
 def test_free_capacity_is_the_least_at_training_lengths_and_kept(run):
-    batch = evaluation_batch(run.task, run.config, 2, 0)
+    batch = evaluation_batch(run.task, run.config.evaluation, 2, 0)
     inside = run.selected("seen").model.unroll(batch.inputs, internals=True).internals
     usage = np.asarray(inside.memory.usage, np.float64)
     least = min(4 - usage[step, sample].sum() for step in range(6) for sample in range(4))
@@ -63,7 +63,7 @@ def test_rounding_does_not_make_the_memory_grow_at_training_lengths(run, simd):
     """The very inputs that F comes from, in sums of another order."""
     selected = run.selected()
     model, memory = selected.model, subject_of(run).memory("growing")
-    batch = evaluation_batch(run.task, run.config, 2, 0)
+    batch = evaluation_batch(run.task, run.config.evaluation, 2, 0)
     kernel = fused.FusedUnroll(simd=simd)
     grown = kernel.forward(model.with_memory_size(memory), batch.inputs)
     np.testing.assert_array_equal(grown.slots, 4)
@@ -97,7 +97,7 @@ def test_a_memory_of_many_slots_can_grow_too():
 
 def test_scores_are_those_of_the_model_with_that_memory(run):
     memory = subject_of(run).memory("growing")
-    batch = evaluation_batch(run.task, run.config, 5, 0)
+    batch = evaluation_batch(run.task, run.config.evaluation, 5, 0)
     outputs = run.model.with_memory_size(memory).unroll(batch.inputs).outputs
     table = evaluate(run, memories=["growing"], lengths=[5], batches=1)
     wanted = run.task.score(batch, np.asarray(outputs)).score.mean()

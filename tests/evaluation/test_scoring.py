@@ -42,7 +42,7 @@ def test_scores_are_those_of_the_predictions(run):
     table = evaluate(run, lengths=[3, 2], memories=[4, 9], batches=1)
     assert pairs(table) == [("4", 2), ("4", 3), ("9", 2), ("9", 3)]
     for row in table.to_dict("records"):
-        batch = evaluation_batch(run.task, run.config, row["length"], 0)
+        batch = evaluation_batch(run.task, run.config.evaluation, row["length"], 0)
         right, whole = [], []
         for problem in batch.problems:
             answer = predict(run, run.task.format_problem(problem), memory=int(row["memory"]))

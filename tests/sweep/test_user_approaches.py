@@ -103,10 +103,10 @@ def test_what_a_study_began_with_may_be_added_to_but_not_changed(folder):
     open_smoke(study, approaches=["gru.py:Gru"])
     assert read_json(study / "study.json")["user_approaches"].keys() == {"gentle", "Gru"}
     (folder / "gru.py").write_text(GRU + "# edited")
-    with pytest.raises(SettingError, match=r"gru\.py differs from that of the study"):
+    with pytest.raises(SettingError, match=r"gru\.py differs from the study"):
         open_smoke(study, approaches=["gru.py:Gru"])
     (folder / "mine.py").write_text(APPROACHES_FILE.replace("0.99", "0.5"))
-    with pytest.raises(SettingError, match=r"gentle differs from that of the study"):
+    with pytest.raises(SettingError, match=r"gentle differs from the study"):
         open_smoke(study, approaches=["mine.py:gentle"])
     model, training, evaluation = SMOKE.parts
     parts = replace(model, hidden_size=9), training, evaluation
@@ -124,7 +124,7 @@ def test_one_task_of_a_name_in_a_study(folder):
     assert read_json(folder / "study" / "study.json")["user_tasks"] == user_tasks
     with pytest.raises(SettingError, match=r"echo differs .*one\.py:T', not '.*two\.py:T'"):
         open_smoke(folder / "study", ["two.py:T"])
-    with pytest.raises(SettingError, match="two of the tasks have one name"):
+    with pytest.raises(SettingError, match="two tasks have the same name"):
         plan_study(folder, "smoke", ["one.py:T", "two.py:T"])
 
 

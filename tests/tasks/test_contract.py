@@ -62,7 +62,7 @@ def overridden(base=Copy, **members):
 @pytest.mark.parametrize(
     ("task", "flaw"),
     [
-        (overridden(name=" "), "name must be a text"),
+        (overridden(name=" "), "name must be text"),
         (overridden(input_channels=("a", "a")), "input_channels must be a tuple of different"),
         (overridden(loss="hinge"), "loss must be one of squared error, cross-entropy, not 'hinge'"),
         (overridden(num_numerals=1), "num_numerals of the task copy must be an integer"),
@@ -70,7 +70,7 @@ def overridden(base=Copy, **members):
         (changed(with_infinity), "targets must be finite"),
         (changed(with_noise), "inputs must be determined by the key"),
         (changed(without_mask), "the mask must select a step of every sample"),
-        (changed(with_late_mask, Search), "no step after the last one of a sample"),
+        (changed(with_late_mask, Search), "not select steps after the last one of a sample"),
         (overridden(format_problem=lambda self, _: "0"), "must be the problem, (2,)"),
         (overridden(solve=lambda self, _: (7,)), "but solve(problem) is (7,) for "),
         (overridden(length_of=lambda self, problem: 9), "at length 1: length_of(problem) is 9"),

@@ -159,7 +159,7 @@ def test_a_user_defined_schedule(user_file):
         ({"optimiser": "lion", "beta_1": 0.5}, "beta_1 has no effect on lion; use lion,b1=0.5"),
         (
             {"optimiser": "adamw,weight_decay=0.1", "weight_decay": 9.0},
-            "training.weight_decay and the setting weight_decay of .* mean the same",
+            "training.weight_decay and the setting weight_decay of .* are the same setting",
         ),
         ({"schedule": "cosin"}, r"schedule must be one of .*\(did you mean cosine\?\), or file.py"),
         ({"schedule": "cosine,finl=0"}, r"cosine has no setting 'finl' \(did you mean final\?\)"),

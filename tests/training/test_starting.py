@@ -101,7 +101,7 @@ def test_a_model_that_does_not_fit_is_one_sentence(finished, tmp_path):
 
 def test_another_model_or_none_is_refused(finished, tuned, tmp_path):
     other = jax.tree.map(lambda leaf: leaf + 1, finished[0].model, is_leaf=eqx.is_inexact_array)
-    with pytest.raises(SettingError, match="start names other parameters"):
+    with pytest.raises(SettingError, match="start records parameters that are not"):
         train(tuned.config, tmp_path / "run", start=other)
     with pytest.raises(SettingError, match="pass it as start=model"):
         train(tuned.config, tmp_path / "run")

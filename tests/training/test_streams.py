@@ -50,7 +50,7 @@ def test_no_two_streams_share_a_batch(monkeypatch):
             entropy_batch(task, config, iteration)
     for length in range(1, 8):
         for index in range(8):
-            evaluation_batch(task, config, length, index)
+            evaluation_batch(task, config.evaluation, length, index)
     assert len(set(keys)) == len(keys) == 6 * 7 * 3 + 56
     assert {len(key) for key in keys} == {3, 4}
 
@@ -58,6 +58,6 @@ def test_no_two_streams_share_a_batch(monkeypatch):
 @pytest.mark.parametrize("seed", [0, 7])
 def test_evaluation_does_not_depend_on_the_seed_of_training(seed):
     task = get_task("sort")
-    batch = evaluation_batch(task, tiny_config("sort", seed=seed), 9, 1)
-    other = evaluation_batch(task, tiny_config("sort", seed=1), 9, 1)
+    batch = evaluation_batch(task, tiny_config("sort", seed=seed).evaluation, 9, 1)
+    other = evaluation_batch(task, tiny_config("sort", seed=1).evaluation, 9, 1)
     np.testing.assert_array_equal(batch.inputs, other.inputs)

@@ -113,7 +113,7 @@ def test_code_that_the_user_trained_with_is_trusted_until_it_changes(folder, tra
     with pytest.raises(RunError, match="names user-defined code"):
         load_run(elsewhere / "run")
     (trained / "t.py").write_text(TASK + "    # edited\n")
-    with pytest.raises(RunError, match="user-defined code that changed since it was trained with"):
+    with pytest.raises(RunError, match="user-defined code that has changed since training"):
         load_run(folder)
 
 

@@ -1,7 +1,7 @@
 """t-SNE embeddings of a study's runs, each computed once and stored in the study directory.
 
-One embedding of 64 samples of length 30 takes about 13 s of one core: only what the figures of a
-report show is embedded, by the first report that shows it.
+Embedding 64 samples of length 30 takes about 13 s on one core, so only the states that a report's
+figures show are embedded, when it is first built.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from constrained_dnc.study import Study
 from constrained_dnc.study.layout import EMBEDDINGS
 
 PHASES = ("encoding", "decoding")
-FEWEST_STATES = 4  # of one phase; a path of fewer is not a picture
+FEWEST_STATES = 4  # in one phase; fewer are not worth drawing
 
 
 def phases_of(task: str) -> tuple[str, ...]:
-    """The phases whose states are drawn."""
+    """The phases of a task whose states are drawn."""
     return PHASES[:1] if task in published.ENCODING_ONLY else PHASES
 
 
@@ -39,7 +39,7 @@ def embedding(study: Study, run_id: str, phase: str) -> Float32[np.ndarray, "tim
     if states is None:
         return None
     path = stored_at(study, states)
-    with suppress(Exception):  # absent, or corrupt in one of many ways: it is computed again
+    with suppress(Exception):  # absent or corrupt: recompute it
         stored: Float32[np.ndarray, "..."] = np.load(path, allow_pickle=False)
         if stored.shape == (*states.shape[:2], 2):
             return stored
@@ -58,7 +58,7 @@ def embed_all(
 ) -> None:
     """Compute the missing embeddings of pairs (run id, phase), one per core at a time."""
     pairs = list(run_phases)
-    # Threads suffice: the gradient runs outside the interpreter lock.
+    # Threads suffice: the gradient of t-SNE releases the interpreter lock.
     with ThreadPoolExecutor(available_cores()) as pool:
         for done, _ in enumerate(pool.map(lambda pair: embedding(study, *pair), pairs), start=1):
             progress("t-SNE", done, len(pairs))
@@ -77,7 +77,7 @@ def phase_states(
 
 
 def stored_at(study: Study, states: Float[np.ndarray, "time batch dimensions"]) -> Path:
-    """The file of these states' embedding, named by the states and the version of scikit-learn."""
+    """The file of an embedding, named by a hash of the states and scikit-learn's version."""
     digest = hashlib.sha256(f"{sklearn.__version__} {states.shape} {states.dtype}".encode())
     digest.update(np.ascontiguousarray(states).tobytes())
     return study.path / EMBEDDINGS / f"{digest.hexdigest()[:32]}.npy"

@@ -22,7 +22,7 @@ from constrained_dnc.training.streams import evaluation_batch
 
 
 def analyse_run(run: Run, rules: Sequence[SelectionRule] = RULES) -> dict[str, Any]:
-    """The analyses of the parameters that the first possible of `rules` selected.
+    """Analyse the parameters of the first of `rules` that selected any.
 
     The array `selection` names that rule.
     """
@@ -32,22 +32,22 @@ def analyse_run(run: Run, rules: Sequence[SelectionRule] = RULES) -> dict[str, A
 
 
 def analyse_model(model: DNC, task: AbstractTask, config: Config) -> dict[str, Any]:
-    """States at the unseen length of selection and access modes at the longest training length.
+    """Cell states at the unseen length, and access modes at the longest training length.
 
-    In the paper these are 30 and 15. States are the carried ones, before any constraint that
-    changes them. A controller without a state has none, and those of a run that diverged may not be
-    finite: then they are left out, as are access modes of another memory than the DNC's.
+    In the paper these lengths are 30 and 15. States are taken before any constraint changes them;
+    they are left out if the controller has none or if some are not finite, as after divergence.
+    Only the DNC's memory has access modes.
     """
     training = config.training
     arrays: dict[str, Any] = {}
-    batch = evaluation_batch(task, config, training.unseen_length, 0)
+    batch = evaluation_batch(task, config.evaluation, training.unseen_length, 0)
     inside = _inside(model, batch.inputs)
     states = inside.uncompressed_cell_state if model.changes_state else inside.cell_state
     if states.shape[-1] and np.isfinite(states).all():
         encoding = task.encoding_steps(training.unseen_length)
         arrays |= analyse_states(np.asarray(states), encoding, batch.num_steps)
     if isinstance(inside.interface, Interface):
-        batch = evaluation_batch(task, config, training.max_length, 0)
+        batch = evaluation_batch(task, config.evaluation, training.max_length, 0)
         interface = _inside(model, batch.inputs).interface
         gates, modes = np.asarray(interface.allocation_gate), np.asarray(interface.read_modes)
         encoding = task.encoding_steps(training.max_length)
@@ -56,14 +56,14 @@ def analyse_model(model: DNC, task: AbstractTask, config: Config) -> dict[str, A
 
 
 def decoding_steps(batch: Batch) -> Bool[np.ndarray, "time batch"]:
-    """The steps of each sample that give its answer: from the first in the loss to its last one."""
+    """The steps at which each sample gives its answer: from the first in the loss to its last."""
     step = np.arange(len(batch.mask))[:, np.newaxis]
     return (step >= batch.mask.argmax(axis=0)) & (step < batch.num_steps)
 
 
 @eqx.filter_jit
 def _inside(model: DNC, inputs: Float[AnyArray, "time batch inputs"]) -> Internals:
-    """The internals of all steps without the memory, which takes most of the room."""
+    """The internals of all steps without the memory state, by far the largest part."""
     inside = model.unroll(inputs, internals=True).internals
     assert inside is not None
     return eqx.tree_at(lambda inside: inside.memory, inside, None)

@@ -21,8 +21,8 @@ def analyse_modes(
     """Histograms of both modes in both phases, by the names they are stored under.
 
     Write mode: the allocation gate, 0 = by content, 1 = a newly allocated slot. Read mode: the
-    content component, 0 = sequential, 1 = by content, over all read heads. `is_decoding` says
-    which steps give the answer, if not all after the encoding: a query and padding do not.
+    content component, 0 = sequential, 1 = by content, over all read heads. `is_decoding` marks
+    the steps that give the answer (not a query, not padding); by default all after the encoding.
     """
     modes = {"write_mode": allocation_gate, "read_mode": read_modes[..., CONTENT]}
     is_encoding = np.zeros(allocation_gate.shape, np.bool_)

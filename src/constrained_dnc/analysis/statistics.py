@@ -17,7 +17,7 @@ from constrained_dnc.published import MASTERED
 SIGNIFICANCE = 0.05
 CONFIDENCE, RESAMPLES = 0.95, 2000  # of bootstrap intervals
 MOST_DIVISIONS = comb(16, 8)
-"""With ties, a test enumerates up to this many ways to divide the trials among two approaches."""
+"""With ties, a test enumerates up to this many ways to split the trials between two approaches."""
 PAPER_INSTANCES = len(published.STATEFUL) * published.TRIALS  # per task
 
 
@@ -41,7 +41,7 @@ def max_length_interval(
     """The 95 % interval of the maximum length; None for a single trial."""
     if len(scores) < 2:
         return None
-    # The order of the drawn trials does not matter: few of the draws are different.
+    # The order of the drawn trials does not matter, so few draws are distinct.
     draws, count = np.unique(np.sort(_draws(len(scores)), axis=1), axis=0, return_counts=True)
     passes = np.median(scores[draws], axis=1) >= MASTERED
     longest = np.max(np.where(passes, lengths, 0), axis=1, initial=0)
@@ -103,7 +103,7 @@ def pairwise_tests(
 
 
 def _mann_whitney(first: Float[np.ndarray, "_"], second: Float[np.ndarray, "_"]) -> float:
-    """The p of the two-sided test; SciPy's is not exact for a few trials with ties."""
+    """The two-sided p; SciPy's is not exact for few trials with ties."""
     pooled = np.concatenate([first, second])
     has_ties = len(np.unique(pooled)) < len(pooled)
     divisions = comb(len(pooled), len(first))
@@ -111,12 +111,12 @@ def _mann_whitney(first: Float[np.ndarray, "_"], second: Float[np.ndarray, "_"])
         return float(stats.mannwhitneyu(first, second, alternative="two-sided").pvalue)
     ranks = stats.rankdata(pooled)
     chosen = np.array(list(combinations(range(len(pooled)), len(first))))
-    sums = ranks[chosen].sum(axis=1)  # the first is the one that was observed
+    sums = ranks[chosen].sum(axis=1)  # the first split is the observed one
     return float(min(1.0, 2 * min(np.mean(sums <= sums[0]), np.mean(sums >= sums[0]))))
 
 
 def adjust(p: Float[np.ndarray, "tests"]) -> Float[np.ndarray, "tests"]:
-    """Benjamini-Hochberg adjusted p-values; a NaN was no test and stays NaN."""
+    """Benjamini-Hochberg adjusted p-values; NaN, which stands for no test, stays NaN."""
     adjusted = np.full(p.shape, np.nan)
     tested = ~np.isnan(p)
     if tested.any():
@@ -144,7 +144,7 @@ def smallest_tau_p(instances: int) -> float:
 
 
 def few_trials_warning(tests: Iterable[PairTest]) -> str:
-    """A sentence for studies with fewer trials than the paper's; empty for the others."""
+    """A sentence for studies with fewer trials than the paper; otherwise empty."""
     pairs = [test.trials for test in tests]
     if min((min(pair) for pair in pairs), default=published.TRIALS) >= published.TRIALS:
         return ""

@@ -1,7 +1,7 @@
 """The command `cdnc`: parsing and printing only.
 
 A command is a frozen dataclass whose fields are its options and whose method `run` returns the exit
-code. Its module is imported when it is used, so that help comes at once.
+code. Its module is imported when it is used, so that help is instant.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ GROUPS = {  # title: {command: (module, summary)}
     },
     "compare approaches": {
         "study": ("studies", "train, evaluate and analyse many runs, then report"),
-        "gather": ("studies", "make a study of runs that were trained one by one"),
-        "report": ("studies", "rebuild tables, figures and page of a study"),
+        "gather": ("studies", "make a study from runs that were trained one by one"),
+        "report": ("studies", "rebuild the tables, figures and page of a study"),
         "results": ("studies", "print a study's maximum lengths, or export all results as CSV"),
     },
 }
@@ -106,7 +106,7 @@ def _run(name: str = "--help", *arguments: str) -> int:
     elif name not in COMMANDS:
         raise SettingError(f"unknown command {name!r}{did_you_mean(name, COMMANDS)}; see cdnc -h")
     else:
-        from constrained_dnc.cli.parsing import parse  # noqa: PLC0415 - not for the overview
+        from constrained_dnc.cli.parsing import parse  # noqa: PLC0415 - slow to import
 
         code: int = parse(_command(name), list(arguments), f"cdnc {name}").run()
         return code
@@ -136,6 +136,6 @@ def _print_completion(shell: str = "") -> None:
     try:
         subcommand_cli_from_dict({n: _command(n) for n in COMMANDS}, prog="cdnc", args=script)
     except SystemExit:  # the script is printed
-        if shell == "bash":  # where the parser has no words, the shell completes paths
+        if shell == "bash":  # where the parser has no suggestions, the shell completes paths
             print('_cdnc() { _tyro_cdnc; [[ "${COMPREPLY[*]}" ]] || COMPREPLY=(); }')
             print("complete -o bashdefault -o default -F _cdnc cdnc")

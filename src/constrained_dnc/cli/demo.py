@@ -31,14 +31,13 @@ class Demo:
     baseline: str = "stateful-baseline"
     """The approach without constraints."""
     constrained: str = "compr+reg"
-    """The approach it is compared with."""
+    """The approach to compare it with."""
     lengths: str = "10,30"
     """Input lengths of the problems, such as 10..50:10; the models were trained on 5 to 15."""
     digital_length: int = 200
-    """Input length at which the constrained model is also run digitally, with ten times the slots;
-    0 leaves this out."""
+    """Input length of a test of digital inference with ten times the slots; 0 leaves it out."""
     seed: int = 0
-    """Which problems are sampled."""
+    """Seed of the sampled problems."""
 
     def run(self) -> int:
         """Print the answers of both models, then their scores over many problems."""
@@ -66,7 +65,7 @@ class Demo:
 
 
 def _origin(run: Run) -> str:
-    """Which trial this model is, because others of its kind score differently."""
+    """Which trial a model is: other trials score differently."""
     config = run.config
     return (
         f"{config.approach.name}: seed {config.seed}, {run.status.iteration} iterations "
@@ -101,7 +100,7 @@ def _compared(runs: Sequence[Run], problem: Any) -> str:
 
 
 def _digital(run: Run, problem: Any) -> str:
-    """How a model does on a long problem as it was trained and with digital inference."""
+    """How a model does on a long problem, as trained and with digital inference."""
     right, slots = run.task.solve(problem), extended(run.config.model.memory_size)
     counts = []
     for inference in INFERENCES:
@@ -128,7 +127,7 @@ def _digits(entries: Sequence[int | None]) -> str:
 
 
 def _curve(model: Pretrained) -> list[object]:
-    """The stored scores of a model, a cell for each length that is shown."""
+    """The stored scores of a model at the lengths in the table."""
     scores = model.scores()
     cells = [round(100 * scores[n]) if n in scores else "-" for n in SHOWN]
     return [model.approach, *cells]

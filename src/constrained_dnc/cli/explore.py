@@ -36,8 +36,8 @@ class Explore:
         tuple[str, ...],
         tyro.conf.Positional,
         option(
-            "Run directories, folders of them, or pretrained models such as zoo:sort/compr+reg, by "
-            'default all of these; last a problem, such as "3 1 4 1 0".',
+            "Run directories, folders of them, or pretrained models such as zoo:sort/compr+reg; by "
+            'default all pretrained models. Then optionally a problem, such as "3 1 4 1 0".',
             "[RUN ...] [TEXT]",
         ),
     ] = ()
@@ -49,7 +49,7 @@ class Explore:
     port: Annotated[int | None, option()] = None
     """Port of the page on this machine; by default 8050 or any free one."""
     no_browser: Flag = False
-    """Print the address only."""
+    """Only print the address."""
     trust_code: TrustCode = False
 
     def run(self) -> int:
@@ -91,9 +91,9 @@ class Explore:
 
 
 def split_arguments(arguments: Sequence[str]) -> tuple[list[str], str | None]:
-    """Models, by default all pretrained ones; the last argument is a problem if it is no model."""
+    """Models, by default all pretrained ones, and the last argument if it is not a model."""
     if not arguments:
-        return farthest_first() or [zoo.find(zoo.PREFIX).name], None  # the latter refuses
+        return farthest_first() or [zoo.find(zoo.PREFIX).name], None  # without models, find raises
     names: list[str] = []
     for place, argument in enumerate(arguments):
         is_pretrained = zoo.is_name(argument)
@@ -120,7 +120,7 @@ def farthest_first() -> list[str]:
 
 def runs_in(folder: Path) -> list[str]:
     """The folder itself if it is a run, or the runs right inside it."""
-    if not os.path.isdir(folder):  # unlike pathlib's, it takes any text, also a very long one
+    if not os.path.isdir(folder):  # unlike pathlib's, it takes any text, however long
         return []
     if (folder / CONFIG).is_file():
         return [str(folder)]

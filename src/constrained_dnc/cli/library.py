@@ -25,7 +25,7 @@ DEFAULT_LENGTH = 8
 SAMPLES = 3
 """Problems of every task with --all."""
 NOTE = """
-In brackets: what the network sees instead. A blank is 0 to it.
+In brackets: the number that the network sees; a blank is 0.
 · the loss ignores this step"""
 
 
@@ -43,9 +43,9 @@ class Show:
     length: Annotated[int | None, option()] = None
     """Input length of the sample; by default 8."""
     seed: int = 0
-    """Which sample."""
+    """Seed of the sample."""
     all: Flag = False
-    """Problems of every task, and what a pretrained model answers."""
+    """Problems of every task, with the answers of a pretrained model."""
 
     def run(self) -> int:
         """Print lists, answers or a sample."""
@@ -105,7 +105,7 @@ def _cells(
     step: int,
     labels: CellLabels | None,
 ) -> list[str]:
-    """The content of each channel as a person would write it, and the network's number for it."""
+    """The symbol in each channel, followed by the number that the network sees."""
     if labels is None:
         return [format_number(value) for value in values.tolist()]
     written = [labels.get(channel, {}).get(step, "") for channel in channels]

@@ -1,4 +1,4 @@
-"""From arguments to the dataclass of a command, and the options that several commands share."""
+"""Parses arguments into the dataclass of a command; options that several commands share."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Command = TypeVar("Command")
 RULES = tyro.constructors.ConstructorRegistry()
 MARKERS = (tyro.conf.FlagCreatePairsOff, tyro.conf.DisallowNone)
-REWORDED = {  # what the parser says, and what a person would
+REWORDED = {  # tyro's messages and ours
     r"Error parsing (\S+):": r"\1:",
     r"(\S+:) no type matching .*Got errors: - <.*?>: (.*)": r"\1 \2",
     r"Missing from .*?: (\S+) .*": r"\1 is missing",
@@ -86,7 +86,7 @@ class ModelOptions:
     trust_code: TrustCode = False
 
     def open_run(self) -> Run:
-        """Open the run or pretrained model, and keep compiled programs for the next time."""
+        """Open the run or pretrained model, with the compilation cache on."""
         from constrained_dnc.training.compilation import use_compilation_cache  # noqa: PLC0415
         from constrained_dnc.training.run import load_run  # noqa: PLC0415 - slow to import
 
@@ -96,14 +96,14 @@ class ModelOptions:
 
 def parse(kind: type[Command], arguments: list[str], program: str) -> Command:
     """Fill `kind` from arguments; `--help` prints its fields and exits."""
-    arguments = [  # the parser suggests a similar option for separate values only
+    arguments = [  # tyro suggests a similar option only if its value is a separate argument
         part
         for argument in arguments
         for part in (argument.split("=", 1) if argument.startswith("--") else [argument])
     ]
     defaults: Any = getattr(kind, "defaults", None)
     options = {} if defaults is None else {"default": defaults(arguments)}
-    if {"-h", "--help"} & set(arguments):  # after others, help would be incomplete
+    if {"-h", "--help"} & set(arguments):  # after other arguments, tyro's help is incomplete
         arguments = ["--help"]
     box = io.StringIO()
     try:
@@ -116,14 +116,14 @@ def parse(kind: type[Command], arguments: list[str], program: str) -> Command:
             raise
         error: BaseException | None = stop
         while error is not None and not isinstance(error, SettingError):
-            error = error.__context__  # what the parser caught on the way to its own
+            error = error.__context__  # ours, which the parser caught and replaced
         raise error or SettingError(
             f"{sentence_in(box.getvalue())}; see {program} --help"
         ) from None
 
 
 def sentence_in(box: str) -> str:
-    """What the parser's box on the terminal says below its title, on one line.
+    """The text of the parser's error box, without its title, on one line.
 
     >>> sentence_in("╭─ Error ─╮\\n│ Error parsing --seed: too large │\\n│ ──── │\\n│ See │\\n╰──╯")
     '--seed: too large'
@@ -142,7 +142,7 @@ def sentence_in(box: str) -> str:
 
 @RULES.primitive_rule
 def _number_or_none(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[float | None] | None:
-    """How a number is read that None disables."""
+    """Reads a number, or None."""
     if info.type != float | None:
         return None
     return PrimitiveConstructorSpec(
@@ -156,7 +156,7 @@ def _number_or_none(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[float |
 
 @RULES.primitive_rule
 def _part(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Part] | None:
-    """How a part with settings is read, such as regularisation,task_weight=0.9."""
+    """Reads a part with settings, such as regularisation,task_weight=0.9."""
     if info.type is not Part:
         return None
 
@@ -164,7 +164,7 @@ def _part(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Part] | None:
         try:
             return parse_part(*texts)
         except SettingError:
-            sys.exit(2)  # within a list, the parser would drop the error's text
+            sys.exit(2)  # within a list, tyro would drop the message
 
     return PrimitiveConstructorSpec(
         nargs=1,

@@ -20,7 +20,7 @@ SECONDS_BETWEEN_LINES, SECONDS_BETWEEN_REDRAWS = 10.0, 0.2
 
 
 class Display:
-    """Bars, the first of which is the total; speeds are averaged over `period` seconds."""
+    """Progress bars, the first for the total; speeds are averaged over `period` seconds."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Display:
         self.bars.stop()
 
     def say(self, sentence: str) -> None:
-        """Print a line; a standard error that is full is not the end of a command."""
+        """Print a line; if that fails, the command goes on."""
         if not self.is_live:
             print_stderr(sentence)
         else:
@@ -59,7 +59,7 @@ class Display:
                 self.bars.console.print(Text(printable(sentence)))
 
     def is_due(self, seconds: float) -> bool:
-        """Whether nothing was shown for so long; then something is to be shown now."""
+        """Whether nothing was shown for that long; if so, the clock starts again."""
         if self.clock() - self.shown < seconds:
             return False
         self.shown = self.clock()

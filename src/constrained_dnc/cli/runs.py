@@ -87,7 +87,7 @@ class Evaluate(ModelOptions):
             print(table.to_json(orient="records"))
         else:
             print_scores(table)
-        if not run.is_pretrained:  # a disk that is full costs nothing that is printed
+        if not run.is_pretrained:  # after printing: a full disk must not cost the scores
             scoring.store_rows(run.folder / scoring.EVALUATION_FILE, table)
         return 0
 
@@ -183,7 +183,7 @@ class Predict(ModelOptions):
         memory = None if self.memory is None else read_memory_size(self.memory)
         texts = [text for text in self.texts or _input_lines() if text.strip()]
         if not texts:
-            raise SettingError("no problem: add one as text, such as '3 1 4 1 0', or pipe lines in")
+            raise SettingError("a problem is missing: add one, such as '3 1 4 1 0', or pipe lines")
         from constrained_dnc.evaluation.prediction import predict  # noqa: PLC0415 - slow to import
 
         run = self.open_run()
@@ -227,7 +227,7 @@ class Replay(ModelOptions):
     """Recompute updates that were skipped and name the first quantity that is not finite."""
 
     iteration: Annotated[int | None, option()] = None
-    """Which of the kept iterations; by default all of them."""
+    """The iteration of one skipped update; by default all that were kept."""
 
     def run(self) -> int:
         """Print a line for every update."""

@@ -42,7 +42,7 @@ StudyPath = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class StudyOptions:
-    """The options of the commands that bring runs to their end."""
+    """The options of the commands that complete runs."""
 
     workers: Annotated[int | None, option()] = None
     """Processes on this machine; by default one per core."""
@@ -51,8 +51,8 @@ class StudyOptions:
     trust_code: TrustCode = False
 
     def complete(self, plan: Plan, scheduler: str | None = None) -> int:
-        """Bring every run to its end, then write the report; 1 if a run failed."""
-        before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends its workers too
+        """Complete every run, then write the report; 1 if a run failed."""
+        before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends the workers, too
         try:
             _execute(plan, scheduler, self.workers)
             write_report(plan.folder)
@@ -82,7 +82,7 @@ class Study(StudyOptions):
     study: Annotated[Path | None, option()] = None
     """The study directory; by default studies/PRESET."""
     scheduler: Annotated[str | None, option()] = None
-    """The address of a running Dask scheduler, such as tcp://head:8786, instead."""
+    """Use the workers of a running Dask scheduler instead, such as tcp://head:8786."""
     rules: Annotated[tuple[SelectionRule, ...], option()] = RULES
     """Selection rules whose parameters are evaluated; score alone for a quick look."""
     inference: Annotated[tuple[Inference, ...], option()] = ("network",)
@@ -94,7 +94,7 @@ class Study(StudyOptions):
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     """Which lengths are scored, on how many samples."""
     arguments: tyro.conf.Suppress[tuple[str, ...]] = ()
-    """All of the command line."""
+    """The whole command line."""
 
     @classmethod
     def defaults(cls, arguments: list[str]) -> Study:
@@ -109,7 +109,7 @@ class Study(StudyOptions):
         return cls(preset=preset, arguments=tuple(arguments), **settings)
 
     def run(self) -> int:
-        """Bring every run to its end, then write the report; 1 if a run failed."""
+        """Complete every run, then write the report; 1 if a run failed."""
         for name in ("tasks", "approaches", "rules", "inference"):
             if f"--{name}" in self.arguments and not getattr(self, name):
                 raise SettingError(f"--{name} needs at least one name")
@@ -118,7 +118,7 @@ class Study(StudyOptions):
         return self.complete(self._plan(), self.scheduler)
 
     def _plan(self) -> Plan:
-        """The runs that are requested; all of the study's, if only its folder is named."""
+        """The requested runs; all runs of the study if only its folder is named."""
         from constrained_dnc.sweep.plan import (  # noqa: PLC0415 - slow to import
             open_study,
             plan_study,
@@ -170,7 +170,7 @@ def _stored_parts(path: Path) -> Parts:
 
 @dataclass(frozen=True)
 class Gather(StudyOptions):
-    """Make a study of runs that were trained one by one, as by a job array, and write its report.
+    """Make a study from runs trained one by one, as by a job array, and write its report.
 
     Runs are evaluated and analysed if they have not been; the same command adds more runs.
     """
@@ -204,7 +204,7 @@ class Gather(StudyOptions):
 
 
 def _execute(plan: Plan, scheduler: str | None, workers: int | None) -> None:
-    """Start workers, or connect to them, and wait for what there is to do."""
+    """Start workers, or connect to them, and wait until the remaining runs are done."""
     from constrained_dnc.cli.watching import SweepWatcher  # noqa: PLC0415 - slow to import
     from constrained_dnc.sweep.executors import connected, execute  # noqa: PLC0415
 
@@ -233,7 +233,7 @@ def _print_estimate(plan: Plan, to_do: list[Config], workers: int) -> None:
         owners = ", ".join(sorted({lock.read_text().strip() for lock in held}))
         print_stderr(f"waiting for runs that an earlier study is still working on: {owners}")
     if not workers:
-        print_stderr("the scheduler has no workers yet; runs start as they come")
+        print_stderr("the scheduler has no workers yet; runs start when workers connect")
         return
     print_stderr("compiling and timing a few iterations of the first run")
     try:
@@ -247,7 +247,7 @@ def _print_estimate(plan: Plan, to_do: list[Config], workers: int) -> None:
         }
         parts = [f"{words} {timedelta(seconds=math.ceil(s))}" for words, s in seconds.items() if s]
         estimate = ", ".join(parts) + " if all runs are like the first" * (len(to_do) > 1)
-    except Exception as error:  # of a user-defined task: its runs will say more
+    except Exception as error:  # in user-defined code: the runs will say more
         estimate = f"the first run cannot be timed: {first_line(error)}"
     print_stderr(f"{workers} worker{'s' * (workers > 1)}; {estimate}")
 
@@ -262,13 +262,13 @@ def _print_failures(folder: Path) -> int:
         name = f"{failure['task']} {failure['approach']} trial {failure['seed']}"
         print(printable(f"failed: {name}: {failure['reason']}"))
     if failures:
-        print(f"{folder / FAILURES} has the tracebacks; the same command tries again")
+        print(f"tracebacks are in {folder / FAILURES}; run the same command to try again")
     return 1 if failures else 0
 
 
 @dataclass(frozen=True)
 class Report:
-    """Rebuild tables, figures and page from the stored results of a study."""
+    """Rebuild the tables, figures and page of a study from its stored results."""
 
     study: StudyPath
 

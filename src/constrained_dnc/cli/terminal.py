@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 UNLIMITED = 100_000
-"""Columns."""
+"""More columns than any line has."""
 
 
 def print_stderr(sentence: str) -> None:
-    """Print a message. If stderr cannot be written, the command goes on all the same."""
+    """Print a message to standard error; if that fails, the command goes on."""
     if sys.stderr is not None:
         with suppress(OSError):
             print(printable(sentence), file=sys.stderr, flush=True)

@@ -37,7 +37,7 @@ from constrained_dnc.plugins import is_import_path
 from constrained_dnc.tasks.registry import get_task
 
 DIVERGED = 3
-"""Exit code."""
+"""The exit code of a run that diverged."""
 _PRESET = "Defaults of all options below. On one core, "
 _PRESET += ", ".join(f"{preset.name} takes {preset.run_takes}" for preset in PRESETS.values())
 _PRESET += "; paper is the paper's setting."
@@ -54,8 +54,8 @@ _FROM = tyro.conf.arg(
 class Train:
     """Train one model; the same command resumes a run that was stopped.
 
-    So does `cdnc train --run-dir DIR` alone. The defaults shown are those of the preset and the
-    approach: `cdnc train --preset paper --help` shows the paper's.
+    `cdnc train --run-dir DIR` alone resumes it, too. The defaults shown are those of the preset and
+    the approach: `cdnc train --preset paper --help` shows the paper's.
     """
 
     task: Annotated[str, tyro.conf.Positional, option(metavar="TASK")] = ""
@@ -66,13 +66,13 @@ class Train:
     seed: int = 0
     """Determines the initial parameters and every batch."""
     run_dir: Annotated[Path | None, option()] = None
-    """The run directory; by default runs/TASK-APPROACH-SEED, with --from ...-tuned."""
+    """The run directory; by default runs/TASK-APPROACH-SEED, to which --from adds -tuned."""
     restart: Flag = False
     """Start over: the run in the run directory is moved aside."""
     start: Annotated[Path | None, _FROM] = None
     selection: Selection = None
     log: Annotated[tuple[LoggerChoice, ...], option()] = ()
-    """One or more programs that show the metrics."""
+    """One or more loggers that also receive the metrics."""
     backend: Backend = "auto"
     threads: Threads = None
     trust_code: TrustCode = False
@@ -151,7 +151,7 @@ class Train:
                     start=model,
                     log=self.log,
                 ).status
-            except KeyboardInterrupt:  # the training has said how to resume, unless it has ended
+            except KeyboardInterrupt:  # `train` has said how to resume, unless the run has ended
                 if not is_run(folder) or open_run(folder).status.state not in ENDED:
                     return 130
                 status = open_run(folder).status

@@ -20,7 +20,7 @@ from constrained_dnc.training.run import read_status
 
 SECONDS_BETWEEN_LINES = 20.0
 TRAINING_SHARE = 0.9
-"""Of the time a run takes; the rest is evaluation and analysis."""
+"""The share of a run's time that is training; the rest is evaluation and analysis."""
 
 
 class SweepWatcher(Display):
@@ -35,18 +35,18 @@ class SweepWatcher(Display):
         self._update_total()
 
     def ended(self, config: Config, state: str) -> None:
-        """A run is finished or has diverged."""
+        """Called when a run has finished or diverged."""
         self._remove(config)
         of_all = f"{self.ended_runs}/{len(self.to_do)}"
         self.say(f"{of_all} {_name(config)}: {state}, time left {self.time_left()}")
 
     def failed(self, config: Config, reason: str) -> None:
-        """A run has failed, also when it was tried again."""
+        """Called when a run has failed, and so have its retries."""
         self._remove(config)
         self.say(f"{_name(config)} failed: {reason}")
 
     def look(self, running: list[Config]) -> None:
-        """Read how far the runs are, and show it now and then."""
+        """Read the progress of these runs, and show it now and then."""
         for config in running:
             with suppress(RunError):  # absent or corrupt: the run itself will say so
                 folder = run_folder(self.plan.folder, config.run_id)
@@ -85,7 +85,7 @@ class SweepWatcher(Display):
 
 
 def _work(config: Config) -> float:
-    """What a run takes, in iterations."""
+    """The work of a run, evaluation and analysis included, in iterations."""
     return config.training.iterations / TRAINING_SHARE
 
 
@@ -96,5 +96,5 @@ def _name(config: Config) -> str:
 
 @cache
 def _task_name(task: str) -> str:
-    """What a task calls itself; a user-defined one's file may be gone the next time."""
+    """The name of a task; cached, as the file of a user-defined one may disappear."""
     return get_task(task).name

@@ -37,9 +37,9 @@ class Zoo:
         slots = [f"{memory} slots" if memory.isdecimal() else memory for memory in memories]
         print_table([*header, *slots], rows, left=1 + self.all)
         print("\nBest of: how many trials it was chosen from, by the score at an unseen length.")
-        print("States: how few values its state can be rounded to while 99 % of the score is kept.")
+        print("States: the fewest values its state can snap to and keep 99 % of the score.")
         if self.all:
-            print(f"*: comes with this package as --selection RULE; {RULE} is the default.")
+            print(f"*: included, use it with --selection RULE; {RULE} is the default.")
         return 0
 
 

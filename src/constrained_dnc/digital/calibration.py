@@ -17,9 +17,9 @@ from constrained_dnc.tasks.task import AbstractTask
 
 HARD_WRITES = ("one-hot", "one-hot-allocation")
 STATE_COUNTS = (*(2**power for power in range(3, 13)), None)
-"""How many centroids are tried; None is all distinct states."""
+"""The numbers of centroids, K, that are tried; None is all distinct states."""
 COST_OF_WRITES, COST_OF_STATES = 0.01, 0.001
-"""The largest share of the gain that may be lost."""
+"""The largest fraction of the gain that may be lost."""
 
 
 def calibrate(
@@ -32,7 +32,7 @@ def calibrate(
 ) -> Digital:
     """Choose the digital parts of a model on samples of training lengths.
 
-    The gain of a network is how much lower its loss is than that of an answer that ignores the
+    The gain of a network is how far its loss is below the loss of an answer that ignores the
     input. Writes are the hardest of one-hot, one-hot allocation and soft that keep 99 % of the
     score and cost at most 1 % of the gain. With these writes on, the states that the model visits
     are clustered: it snaps to the fewest of 8, 16, ... 4096 centroids, or to all states, that keep
@@ -67,7 +67,7 @@ def _fewest_states(candidates: Candidates, writes: str) -> Float[np.ndarray, "co
         measured = candidates.measure(writes, candidates.centroids(writes, count))
         return candidates.keeps(measured, COST_OF_STATES, before)
 
-    if not is_kept(STATE_COUNTS[-2]) and not is_kept(None):  # fewer are not worth the time
+    if not is_kept(STATE_COUNTS[-2]) and not is_kept(None):  # then fewer will not do either
         return None
     return candidates.centroids(writes, next(filter(is_kept, STATE_COUNTS)))
 

@@ -70,7 +70,7 @@ class Candidates:
 
     @cached_property
     def gain(self) -> float:
-        """How much lower the network's loss is than that of an answer that ignores the input."""
+        """How far the network's loss is below the loss of an answer that ignores the input."""
         losses = [_loss(self.task, batch, mean_answer(self.task, batch)) for batch in self.batches]
         return float(np.mean(losses)) - self.network.loss
 
@@ -84,12 +84,9 @@ class Candidates:
         """Score and loss of the model with these parts; measured once."""
         count = None if states is None else len(states)
         if (writes, count) not in self.measured:
-            model = Digital(writes, states).apply(self.model)
-            runs = unroll_side_by_side(model, self.task, self.batches, self.threads)
-            pairs = [(batch, run[0]) for batch, run in zip(self.batches, runs, strict=True)]
-            score = float(np.mean([self.task.score(*pair).score.mean() for pair in pairs]))
-            loss = float(np.mean([_loss(self.task, *pair) for pair in pairs]))
-            self.measured[writes, count] = Measured(writes, count, score, loss)
+            runs = self._run(Digital(writes, states).apply(self.model), self.batches)
+            loss = float(np.mean([_loss(self.task, *run) for run in runs]))
+            self.measured[writes, count] = Measured(writes, count, self._score(runs), loss)
         return self.measured[writes, count]
 
     def keeps_all_lengths(self, digital: Digital) -> bool:
@@ -97,28 +94,27 @@ class Candidates:
         lengths = range(min(self.lengths), max(self.lengths) + 1)
         batches = calibration_batches(self.task, lengths, SCORE_BATCHES, self.seed)
         network, changed = (
-            np.mean(
-                [
-                    self.task.score(batch, outputs).score.mean()
-                    for batch, (outputs, _) in zip(
-                        batches,
-                        unroll_side_by_side(model, self.task, batches, self.threads),
-                        strict=True,
-                    )
-                ]
-            )
+            self._score(self._run(model, batches))
             for model in (self.model, digital.apply(self.model))
         )
-        return bool(changed >= KEPT * network)
+        return changed >= KEPT * network
+
+    def _run(self, model: DNC, batches: list[Batch]) -> list[tuple[Batch, np.ndarray]]:
+        """Every batch with the outputs of a model."""
+        runs = unroll_side_by_side(model, self.task, batches, self.threads)
+        return [(batch, outputs) for batch, (outputs, _) in zip(batches, runs, strict=True)]
+
+    def _score(self, runs: list[tuple[Batch, np.ndarray]]) -> float:
+        return float(np.mean([self.task.score(*run).score.mean() for run in runs]))
 
     def keeps_score(self, measured: Measured) -> bool:
         """Whether at least 99 % of the network's score is kept."""
         return measured.score >= KEPT * self.network.score
 
     def keeps(self, measured: Measured, cost: float, before: Measured | None = None) -> bool:
-        """Whether the score is kept, and the loss raised by at most the share `cost` of the gain.
+        """Whether the score is kept and the loss rises by at most the fraction `cost` of the gain.
 
-        The loss is compared with that of `before`, by default the network.
+        The rise is relative to `before`, by default the network.
         """
         more = measured.loss - (before or self.network).loss
         return self.keeps_score(measured) and more <= cost * self.gain

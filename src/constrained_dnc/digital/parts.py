@@ -16,7 +16,7 @@ from constrained_dnc.model.leaves import with_fields
 
 @dataclass(frozen=True)
 class Measured:
-    """Score and loss at training lengths of a model with certain parts."""
+    """Score and loss of a model with some digital parts, at training lengths."""
 
     writes: str
     states: int | None  # None: the cell state does not snap
@@ -35,7 +35,7 @@ class Digital:
     state_count: int | None = None
     """k*, see `state_count`."""
     tried: tuple[Measured, ...] = ()
-    """The network first."""
+    """All measurements, the network's first."""
 
     def apply(self, model: DNC) -> DNC:
         """The model with these parts."""

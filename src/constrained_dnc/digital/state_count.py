@@ -1,4 +1,7 @@
-"""The state count of a model: how small a machine it is at training lengths."""
+"""The state count k* of a model: how small a machine it is at training lengths.
+
+It is only reported: digital inference chooses its states in `calibration.py`.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ def state_count(
 
 
 def count_states(candidates: Candidates) -> int | None:
-    """The state count of a model."""
+    """k* of a model, see `state_count`."""
     if not candidates.gain > 0:  # also NaN
         return None
     if not candidates.states().shape[1]:
@@ -39,6 +42,6 @@ def count_states(candidates: Candidates) -> int | None:
         states = candidates.centroids("soft", count)
         return candidates.keeps_score(candidates.measure("soft", states))
 
-    if not candidates.can_snap() or not is_kept(COUNTS[-1]):  # fewer are not worth the time
+    if not candidates.can_snap() or not is_kept(COUNTS[-1]):  # then fewer will not do either
         return None
     return len(candidates.centroids("soft", next(filter(is_kept, COUNTS))))

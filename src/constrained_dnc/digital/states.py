@@ -20,7 +20,7 @@ STATE_BATCHES, SCORE_BATCHES = range(4), range(4, 6)
 """The batches of a length whose states are clustered, and those that are scored."""
 
 SPREAD_START = 256
-"""The most centroids that k-means starts far apart: for more, that takes longer than the rest."""
+"""The most centroids that k-means++ initialises: for more, it takes longer than the clustering."""
 
 
 def spread(shortest: int, longest: int) -> tuple[int, ...]:
@@ -96,10 +96,7 @@ def training_states(
 def centroids(
     states: Float[np.ndarray, "states cell"], count: int | None = None, seed: int = 0
 ) -> Float[np.ndarray, "count cell"]:
-    """The k-means centroids of states, or all distinct states if these are not more than `count`.
-
-    Without a count, all distinct states.
-    """
+    """The k-means centroids of states; all distinct states if `count` is None or not smaller."""
     distinct = np.unique(states, axis=0) if states.shape[1] else states[:1]
     if count is None or count >= len(distinct):
         return distinct

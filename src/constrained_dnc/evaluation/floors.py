@@ -1,7 +1,7 @@
-"""The floor of a score: what the best answer scores that knows the length but not the input.
+"""The floor: the score of the best answer that knows the length but not the input.
 
-A score near the floor says nothing about a network. Most of the sorted sequence of 1000 numerals
-can be guessed without reading them: the floor is 95.5 % there, for copying 20 % at any length.
+A score near the floor says nothing about a network. A sorted sequence of 1000 numerals can mostly
+be guessed without reading them, so the floor is 95.5 %; for copying it is 20 % at any length.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from constrained_dnc.tasks.task import AbstractTask, Batch
 
 STORED = Path(__file__).with_name("floors.json")
 SAMPLES = 2048
-"""How many samples choose an answer; as many others score it."""
+"""An answer is chosen on this many samples and scored on as many others."""
 SAMPLED_ANSWERS = 16
 MARGIN = 0.1
 
@@ -28,8 +28,8 @@ MARGIN = 0.1
 def floor(task: AbstractTask | str, length: int) -> float:
     """The score of the best fixed answer at a length.
 
-    It is stored for the package's tasks, otherwise computed when first needed; the samples depend
-    on nothing but the length, so that it never changes.
+    It is stored for built-in tasks and otherwise computed when first needed; the samples depend
+    on the length alone, so that it never changes.
     """
     task = get_task(task) if isinstance(task, str) else task
     is_built_in = type(task).__module__.startswith("constrained_dnc.tasks.")

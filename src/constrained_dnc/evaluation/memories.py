@@ -1,4 +1,4 @@
-"""The memory of a trained model at work: a number of slots, or one that grows with its input."""
+"""Running a trained model with another memory: a number of slots, or one that grows."""
 
 from __future__ import annotations
 
@@ -28,30 +28,30 @@ def outputs_of(
     memory: int | Growing,
     inputs: Float[Any, "time batch inputs"],
 ) -> Float[np.ndarray, "time batch outputs"]:
-    """The outputs of a model that runs with this memory instead of that of training."""
+    """The outputs of a model that runs with this memory instead of the one in training."""
     return np.asarray(
         backend.forward(model.with_memory_size(memory), inputs, keep_state=False).outputs
     )
 
 
 def growing_memory(training_slots: int, free_capacity: float) -> Growing:
-    """The growing memory of a model that was trained with that many slots."""
+    """The growing memory of a model trained with that many slots."""
     capacity = min(free_capacity, float(training_slots))
     return Growing(training_slots, capacity, limit=max(Growing.limit, 2 * training_slots))
 
 
 def free_capacity_of(run: Run, selected: Selected) -> float:
-    """The least free capacity of selected parameters at training lengths, F.
+    """F, the least free capacity of selected parameters in training.
 
     It is measured on one batch of the longest training length and stored in the run directory.
     """
     path, known = run.folder / FREE_CAPACITY, {}
-    with suppress(RunError):  # absent or corrupt: it is measured again
+    with suppress(RunError):  # absent or corrupt: measure it again
         known = read_json(path)
     stored = known.get(selected.rule)
     if isinstance(stored, dict) and stored.get("iteration") == selected.iteration:
         return float(stored["free_capacity"])
-    batch = evaluation_batch(run.task, run.config, run.config.training.max_length, 0)
+    batch = evaluation_batch(run.task, run.config.evaluation, run.config.training.max_length, 0)
     capacity = least_free_capacity(selected.model, batch)
     if not run.is_pretrained:
         known[selected.rule] = {"iteration": selected.iteration, "free_capacity": capacity}

@@ -32,7 +32,7 @@ def predict(
 
     A problem is text, plain values or an array: "3 1 4", (3, 1, 4), numpy.array([3, 1, 4]).
     Several, in a list, a tuple or an array of one more dimension, may differ in length. The memory
-    is a number of slots or "growing", by default that of training; `inference="digital"` makes
+    is a number of slots or "growing", by default as in training; `inference="digital"` makes
     writes hard and states snap.
     """
     subject = subject_of(model, task, selection, inference=inference)

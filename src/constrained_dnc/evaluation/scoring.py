@@ -73,8 +73,8 @@ def evaluate(
 
     The rows of a run are merged into RUN/evaluation.parquet. Those of a pretrained model, or of a
     model without a run, are stored only in a file named by `store`; False stores nothing. With
-    `reuse`, rows that are stored already are not measured again. `progress` gets the work done, all
-    work and the row.
+    `reuse`, stored rows are not measured again. `progress` is called with the work done, the total
+    and the row.
     """
     subject = subject_of(model, task, selection, settings, inference)
     lengths = parse_lengths(lengths) if isinstance(lengths, str) else lengths
@@ -130,16 +130,16 @@ def measure(
     rows, done = [], 0.0
     total = sum(work_of(subject, planned) for planned in plan)
     memories = {memory: subject.memory(memory) for memory in {row.memory for row in plan}}
-    is_promising: dict[MemorySize, bool] = {}  # at the length before
+    is_promising: dict[MemorySize, bool] = {}  # at the previous length
     for planned in plan:
         if progress is not None:
             progress(done, total, planned)
         done += work_of(subject, planned)
-        sure = subject.max_training_length if planned.memory == GROWING else planned.memory
+        guaranteed = subject.max_training_length if planned.memory == GROWING else planned.memory
         level = floor(subject.task, planned.length)
         shares = known.get((str(planned.memory), planned.length, planned.batches))
         if shares is None:
-            if planned.length > sure and not is_promising.get(planned.memory, True):
+            if planned.length > guaranteed and not is_promising.get(planned.memory, True):
                 rows.append(_row(subject, planned, level, {"batches": 0}))
                 continue
             shares = _score(subject, backend, memories[planned.memory], planned)
@@ -151,7 +151,7 @@ def measure(
 
 
 def work_of(subject: Subject, planned: Planned) -> float:
-    """How long a row takes, roughly: time in the link matrix grows with the slots squared."""
+    """The rough cost of a row: the link matrix takes time quadratic in the slots."""
     slots = planned.memory
     if slots == GROWING:
         slots = subject.training_slots + planned.length

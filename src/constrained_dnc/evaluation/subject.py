@@ -26,7 +26,7 @@ from constrained_dnc.published import TRAINING_LENGTHS
 from constrained_dnc.tasks.registry import get_task
 from constrained_dnc.tasks.task import AbstractTask, Batch
 from constrained_dnc.training.run import Run, Selected, load_run
-from constrained_dnc.training.streams import EVALUATION
+from constrained_dnc.training.streams import evaluation_batch
 
 UNKNOWN: Mapping[str, object] = {
     "run_id": "",
@@ -63,16 +63,15 @@ class Subject:
     def backend(
         self, choice: BackendChoice = "auto", threads: int | None = None
     ) -> AbstractBackend:
-        """A backend for the model, not necessarily that of training."""
+        """A backend for the model, not necessarily the one it was trained with."""
         return choose_backend(choice, self.model, self.task.loss, threads=threads)
 
     def batch(self, length: int, index: int) -> Batch:
-        """A batch of one length; it depends on the evaluation seed and not on the model."""
-        key = (self.settings.seed, EVALUATION, length, index)
-        return self.task.sample(key, self.settings.batch_size, length)
+        """A batch of one length, see `evaluation_batch`."""
+        return evaluation_batch(self.task, self.settings, length, index)
 
     def memory(self, size: MemorySize) -> int | Growing:
-        """The memory with which the model is to run."""
+        """The memory that the model is to run with."""
         require_memory_size(size)
         if size != GROWING:
             return size

@@ -19,7 +19,7 @@ from plotly.subplots import make_subplots
 
 from constrained_dnc import published
 from constrained_dnc.choices import PAPER_RULE
-from constrained_dnc.colours import BLUE, GREEN, PHASE_COLOURS, VERMILION
+from constrained_dnc.colours import BLUE, GREEN, GREY, PHASE_COLOURS, VERMILION
 from constrained_dnc.errors import SettingError
 from constrained_dnc.explorer import style
 from constrained_dnc.explorer.scores import Curve
@@ -38,7 +38,7 @@ WEAK = 0.5
 FEWEST_SLOTS = 8
 DASHES = ("solid", "dash", "dot")
 FAR = 200
-"""Above this length, lengths lie on a logarithmic axis."""
+"""If a longer length is shown, the axis is logarithmic."""
 MOST_WRITTEN_STEPS = 130
 """On a longer tape the cells are too narrow for text."""
 ROW = 17
@@ -132,7 +132,7 @@ def slot_figure(internals: Internals, slot: int, sample: int = 0) -> go.Figure:
     place = _index("slot", slot, memory.usage.shape[-1])
     reads = _by_head("head", memory.read_weights[..., place])
     figure = _lines_figure({"write head": memory.write_weights[:, place]} | reads, "weight")
-    _add_line(figure, "usage", memory.usage[:, place], {"color": style.GREY, "dash": "dot"})
+    _add_line(figure, "usage", memory.usage[:, place], {"color": GREY, "dash": "dot"})
     return figure.update_yaxes(range=[-0.03, 1.03])
 
 
@@ -222,8 +222,8 @@ def score_figure(
         )  # fmt: skip
         drawn[colour] += 1
     threshold = 100 * published.THRESHOLD
-    figure.add_vrect(*training_lengths, fillcolor=style.GREY, opacity=0.18, line_width=0)
-    figure.add_hline(threshold, line={"width": 1, "dash": "dot", "color": style.GREY})
+    figure.add_vrect(*training_lengths, fillcolor=GREY, opacity=0.18, line_width=0)
+    figure.add_hline(threshold, line={"width": 1, "dash": "dot", "color": GREY})
     figure.add_scatter(
         x=[length] * 2, y=[-2, 103], name=f"this length: {length}", mode="lines",
         line={"color": VERMILION, "width": 2}, hoverinfo="name",
@@ -235,7 +235,7 @@ def score_figure(
             marker={"symbol": "diamond", "size": 11, "color": GREEN},
         )  # fmt: skip
     longest = max((max(curve.scores) for curve in curves), default=length)
-    if longest > FAR:  # short inputs are what a person looks at
+    if longest > FAR:  # keeps short lengths legible
         figure.update_xaxes(type="log", tickvals=[2, 5, 10, 20, 50, 100, 200, 500, 1000])
     figure.update_xaxes(title_text="length")
     return figure.update_yaxes(title_text="score (%)", range=[-2, 103])
@@ -321,7 +321,7 @@ def _add_line(figure: go.Figure, name: str, values: Values, line: dict[str, Any]
 def _matrix_figure(
     values: Float[np.ndarray, "rows columns"], limits: tuple[float, float], columns: str
 ) -> go.Figure:
-    """A row for each slot."""
+    """A heat map with a row for each slot."""
     figure = go.Figure(layout={"template": style.LIGHT, "height": 330})
     figure.add_heatmap(
         z=np.ascontiguousarray(values), x0=1, dx=1, y0=1, dy=1, zmin=limits[0], zmax=limits[1],
@@ -334,7 +334,7 @@ def _matrix_figure(
 
 
 def _range(values: Values) -> list[float]:
-    """All finite values, with a margin."""
+    """The range of all finite values, with a margin."""
     finite = values[np.isfinite(values)]
     low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
     margin = 0.06 * (high - low) or 1.0

@@ -28,7 +28,7 @@ def explore(
     selection: SelectionRule | None = None,
     port: int | None = None,
 ) -> None:
-    """Show what the memory of a model does, on a page of this machine or in one HTML file.
+    """Show what the memory of a model does, on a local page or in one HTML file.
 
     `model` is a network, with its `task` and optionally the `training` settings whose lengths the
     page shows, or a run. The address is printed, and the page served until Ctrl-C; in a notebook

@@ -36,14 +36,14 @@ class Model:
     training: TrainingConfig
     memory_size: int  # slots of the memory in training
     load: Callable[[], Subject]
-    state: str = "no run"  # how far the run is, in words
+    state: str = "no run"  # how far the run has got
     is_training: bool = False
     rule: str = ""  # that selected the parameters
-    rules: Sequence[str] = ()  # whose parameters there are
+    rules: Sequence[str] = ()  # that have parameters
     iteration: int = 0  # of the parameters
     curves: tuple[Curve, ...] = ()  # stored scores, those of the parameters shown first
     inference: Inference = "network"
-    inferences: Sequence[Inference] = ("network",)  # that it can be shown with
+    inferences: Sequence[Inference] = ("network",)  # to choose from
 
     @cached_property
     def subject(self) -> Subject:
@@ -75,7 +75,7 @@ def open_model(
     """A pretrained model, zoo:TASK/APPROACH, or the one that a run directory holds now.
 
     Its parameters are those that the rule `selection` selected, by default the run's default rule.
-    A run with user-defined code is opened with `trust_code` only.
+    A run with user-defined code is opened only with `trust_code`.
     """
     run = load_run(name, trust_code=trust_code)
     memory = build_memory(run.config.approach.memory, run.config.model)

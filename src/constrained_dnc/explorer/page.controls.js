@@ -10,7 +10,7 @@ function query({model, problem, memory_size}) {
 
 async function request(what, parameters = {}) {
   const answer = await fetch(`${what}?${new URLSearchParams(parameters)}`).catch(() => {
-    throw new Error("The explorer does not answer any more; start it again with cdnc explore.");
+    throw new Error("The explorer no longer responds; start it again with cdnc explore.");
   });
   if (answer.ok) return answer;
   const {error} = await answer.json().catch(() => ({error: `The explorer failed (${answer.status}); its terminal says why.`}));
@@ -24,7 +24,7 @@ function setBusy(busy) {
   $("views").ariaBusy = String(busy);
 }
 
-// Shows what `state` requests. What is refused leaves the page as it was, but for the text, which is to be corrected.
+// Shows what `state` requests. If that is refused, the page stays as it was, except for the text to be corrected.
 async function load() {
   const mine = ++requests, {model: name, rule, inference, compare, compare_rule, compare_inference, memory} = state;
   showError(null);
@@ -33,7 +33,7 @@ async function load() {
     const {problem} = state.problem ? state : await drawn(firstLength(), 0);
     const sides = [{model: name, rule, inference}, {model: compare, rule: compare_rule, inference: compare_inference}].filter(({model}) => model);
     const answers = await Promise.all(sides.map(side => fetchJson("trace", {...side, problem, memory})));
-    if (mine !== requests) return; // a later question has overtaken this one
+    if (mine !== requests) return; // a later request has overtaken this one
     Object.assign(state, {problem});
     shown = {model: name, rule, inference, compare, compare_rule, compare_inference, problem, memory};
     await showViews(answers);
@@ -50,7 +50,7 @@ async function restore(error) {
     Object.assign(state, shown);
     fillForm();
     $("problem").value = typed;
-  } else if (location.hash) { // a link to what is refused: still something to look at
+  } else if (location.hash) { // a link that is refused: show something else
     history.replaceState(null, "", location.pathname);
     Object.assign(state, FRESH, {model: usable()[0].name});
     await load();

@@ -9,7 +9,7 @@ const dark = matchMedia("(prefers-color-scheme: dark)");
 const template = () => content.templates[dark.matches ? "dark" : "light"];
 const isMatrix = panel => panel.over_slots && !panel.over_time;
 const NOTICED = 0.1; // a weight below this is not worth a word
-const KEY_STEP = 8; // link matrices kept, one for each so many steps
+const KEY_STEP = 8; // steps between two link matrices that are kept
 
 const PANELS = [
   {name: "states", title: "Cell state", column: 0,
@@ -295,7 +295,7 @@ function colourTable(scale) {
   return new Uint32Array(table.buffer);
 }
 
-// Plotly takes too long for each step of a quick hand: paint now, give Plotly the numbers later.
+// Plotly is too slow for fast scrubbing: paint now, give Plotly the numbers later.
 function paint(panel, matrix) {
   const {low, high, scale} = colours(panel.figure), canvas = mark(panel, "matrix", "canvas"), table = colourTable(scale);
   const height = matrix.length, width = matrix[0].length;
@@ -425,7 +425,7 @@ function answerCard(view) {
 
 async function showStates(view) {
   const panel = view.panels.find(({name}) => name === "states");
-  let why = "There is no path: the controller carries no state, or not a finite one.";
+  let why = "There is no path: the controller carries no state, or it is not finite.";
   const states = served ? await fetchJson("states", query(view)).catch(error => { why = error.message; }) : view.states;
   if (!views.includes(view)) return;
   if (!states) return remove(panel, why);

@@ -1,4 +1,4 @@
-"""The page as text: for a server, or self-contained."""
+"""The HTML of the explorer's page: for a server, or self-contained."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from constrained_dnc.model.config import read_memory_size
 HOST = "127.0.0.1"
 PORT = 8050
 REQUEST_SECONDS = 60
-"""After which a connection without a complete request is closed."""
+"""A connection without a complete request is closed after this time."""
 MODELS_KEPT = 100
 TRACES_KEPT = 4
 """A trace may take 100 MB; figures, states and numbers of one trace are three requests."""
@@ -85,7 +85,7 @@ class ModelCache:
         return described
 
     def draw(self, query: Query) -> dict[str, str]:
-        """A random problem of a length."""
+        """A random problem of the requested length."""
         task, length = self.model(query["model"]).task, query["length"]
         if not length.isdigit() or not 1 <= int(length) <= MAX_DRAWN_LENGTH:
             raise SettingError("length", length, f"an integer from 1 to {MAX_DRAWN_LENGTH}")
@@ -110,7 +110,7 @@ ROUTES: dict[str, tuple[str, Callable[[ModelCache, Query], Any]]] = {
 
 
 def respond(models: ModelCache, path: str, query: Query) -> tuple[int, str, str | bytes]:
-    """Status, type and content; what is refused is one sentence that the page shows."""
+    """Status, content type and body; an error is one sentence, which the page shows."""
     status, (kind, work) = 200, ROUTES[path]
     try:
         answer = work(models, query)
@@ -158,7 +158,7 @@ def listen(port: int | None) -> socket.socket:
 
 
 def address(listening: socket.socket, model: str, **shown: object) -> str:
-    """The address of the page; it opens with what is shown, if that is more than the model."""
+    """The address of the page; its fragment holds the model and what else is `shown`, if any."""
     known = {name: value for name, value in shown.items() if value}
     fragment = "#" + urlencode({"model": model, **known}) if known else ""
     return f"http://{HOST}:{listening.getsockname()[1]}/{fragment}"

@@ -11,16 +11,15 @@ from constrained_dnc import colours
 from constrained_dnc.colours import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
 
 HEADS = (VERMILION, GREEN, ORANGE, PURPLE, SKY)
-"""Read heads; the write head is blue."""
+"""Colours of the read heads; the write head is blue."""
 MODES = {"backward": ORANGE, "forward": GREEN, "content": BLUE}
-GREY = "#8a949d"
 
 LEFT, RIGHT, TOP, BOTTOM = 84, 14, 8, 34
-"""Margins in pixels, shared by all figures over time: a cursor crosses them in one line."""
+"""Margins in pixels, shared by all figures over time, so that one cursor crosses them all."""
 
 
 def template(page: Mapping[str, str], cell: str, weak: tuple[str, str]) -> go.layout.Template:
-    """Colours and defaults; `weak` are the tones beside zero on the way to blue and to orange."""
+    """Colours and defaults; `weak` are the tones of small values, negative and positive."""
     ink, faint, card = (page[name] for name in ("ink", "faint", "ground"))
     blue, orange = weak
     axis: dict[str, Any] = {

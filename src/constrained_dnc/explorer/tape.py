@@ -19,9 +19,9 @@ class Row:
     name: str
     values: Float[np.ndarray, "time"]
     labels: list[str]
-    """In the cells."""
+    """The text in the cells."""
     hover: list[str]
-    """On hovering: the label with the network's number."""
+    """The text on hovering: the label with the network's number."""
 
 
 def rows_of(
@@ -35,7 +35,7 @@ def rows_of(
     output_labels = task.output_labels(values, batch.length)
     if task.loss == "cross-entropy":
         values = 1 / (1 + np.exp(-values))  # the probability that the target is 1
-    if input_labels is not None:  # a blank is a 0 to the network, as some numeral may be
+    if input_labels is not None:  # blanks are 0, as some numeral may be: only labels tell
         blank = [
             [not _label(input_labels, name, step) for name in task.input_channels]
             for step in range(len(inputs))
@@ -74,7 +74,7 @@ def _label(labels: CellLabels, channel: str, step: int) -> str:
 
 
 def _number(value: float) -> str:
-    """To one decimal; nothing for NaN.
+    """A number to one decimal; an empty string for NaN.
 
     >>> _number(0.52), _number(-0.01), _number(float("nan"))
     ('0.5', '0', '')

@@ -25,7 +25,7 @@ MAX_DRAWN_SLOTS = 1000
 PER_SLOT = ("usage", "precedence", "write_weights", "read_weights")
 """Fields of the memory state whose last axis is the slot."""
 COMPANIONS = 32
-"""Random problems whose states are drawn beside those of the problem."""
+"""Random problems whose states are drawn for comparison."""
 MISSING = object()
 
 
@@ -74,14 +74,14 @@ class Trace:
             texts = task.format_answer(right), task.format_answer(answer)
             return [Entry(*texts, right == answer)]
         entries = [_entry(task, *pair) for pair in zip_longest(right, answer, fillvalue=MISSING)]
-        if isinstance(problem, DrawnSample):  # an entry for each step, also for those not scored
+        if isinstance(problem, DrawnSample):  # has an entry for every step, scored or not
             scored = self.batch.mask[self.first_result_step - 1 :, 0]
             entries = [entry for entry, counts in zip(entries, scored, strict=True) if counts]
         return entries
 
     @property
     def first_result_step(self) -> int:
-        """The step of the first entry."""
+        """The step of the answer's first entry, counted from 1."""
         return int(np.argmax(self.batch.mask[:, 0])) + 1
 
 
@@ -140,7 +140,7 @@ def with_memory(model: Model, memory_size: MemorySize) -> DNC:
 def state_paths(
     trace: Trace, companions: int = COMPANIONS
 ) -> Float[np.ndarray, "time batch dimensions"] | None:
-    """Cell states in the plane: those of the trace first, then of random problems as long.
+    """Cell states in the plane: those of the trace, then those of random problems of its length.
 
     None for a controller that carries no state, or when states are not finite.
     """

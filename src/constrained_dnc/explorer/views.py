@@ -108,7 +108,7 @@ def data_file(trace: Trace, step: int) -> bytes:
 
 
 def packed(array: Any) -> dict[str, Any]:
-    """An array as bytes in JSON."""
+    """An array as base64 for JSON."""
     values = np.ascontiguousarray(array, np.float32)
     return {"shape": values.shape, "bytes": base64.b64encode(values.tobytes()).decode()}
 

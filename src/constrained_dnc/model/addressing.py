@@ -57,11 +57,11 @@ def content_weights_of_used_slots(
 ) -> Float[Array, "heads slots"]:
     """C(M, k, beta, u) = u_i exp(beta s_i) / (1 + sum_j u_j exp(beta s_j)), s the similarity.
 
-    The 1 is one slot that holds nothing: a slot that is not used, like one that does not exist,
-    has no weight and takes none.
+    The 1 stands for a slot that holds nothing. Slots that are unused or do not exist yet get no
+    weight and take none from others.
     """
     scores = strengths[:, None] * cosine_similarity(keys, memory)
-    usage = jnp.where(usage < 0, 0, usage)  # by rounding
+    usage = jnp.where(usage < 0, 0, usage)  # rounding errors
     of_used = jnp.where(usage > 0, scores, 0)
     peak = jax.lax.stop_gradient(jnp.max(of_used, axis=-1, keepdims=True, initial=0))
     weights = usage * jnp.exp(jnp.minimum(scores - peak, LARGEST_EXPONENT))
@@ -105,7 +105,7 @@ def usage_after_step(
     read_weights: Float[Array, "reads slots"],
     free_gates: Float[Array, "reads"],
 ) -> Float[Array, "slots"]:
-    """u: raised where the previous step wrote, lowered where a head that read it frees it."""
+    """u: raised where the previous step wrote, lowered where a read head frees what it read."""
     usage = usage_after_write(usage, write_weights)
     retention = reduce(mul, 1 - free_gates[:, None] * read_weights)  # psi, a product over heads
     return usage * retention
@@ -114,12 +114,11 @@ def usage_after_step(
 def allocation_weights(
     usage: Float[Array, "slots"], exists: Bool[Array, "slots"] | None = None
 ) -> Float[Array, "slots"]:
-    """a: the least used slots first; among equals the lower index comes first.
+    """a: the least used slots first; ties go to the lower index.
 
     With u' = eps + (1 - eps) u, the weight of a slot is 1 - u' times the product of u' over all
     slots before it. The product is taken in the log domain (u' is never zero), so its gradient
-    needs neither a division by a usage nor a scan. A slot that does not exist has nothing to
-    allocate, like one that is fully used.
+    needs neither a division by a usage nor a scan. A slot that does not exist counts as fully used.
     """
     if exists is not None:
         usage = jnp.where(exists, usage, 1)
@@ -137,7 +136,7 @@ def allocation_weights(
 
 
 def one_hot(weights: Float[Array, "slots"]) -> Float[Array, "slots"]:
-    """All of the weight on the slot that has the most; the first of equals."""
+    """All weight on the slot that has the most; ties go to the lower index."""
     largest = jnp.arange(weights.shape[0]) == jnp.argmax(weights)
     return jnp.where(largest, jnp.sum(weights), 0)
 

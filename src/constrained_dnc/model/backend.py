@@ -45,17 +45,17 @@ class AbstractBackend(abc.ABC):
     def value_and_grad(self, model: DNC, batch: Any, key: Array | None = None) -> Gradient:
         """The loss of a batch, its parts by name, and its gradient in the shape of the model.
 
-        The losses of the model's constraints are among the parts; `key` is for those constraints
-        that are random in training.
+        The parts include the losses of the model's constraints; `key` is for constraints that are
+        random in training.
         """
         return self._differentiate(model, batch, None, key)[:3]
 
     def value_and_grad_from(
         self, model: DNC, batch: Any, state: DNCState, key: Array | None = None
     ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]], DNC, DNCState]:
-        """As `value_and_grad` for a batch that continues from `state`, and the state after it.
+        """`value_and_grad` of a batch that continues from `state`, and the state after it.
 
-        The state is a constant: no gradient flows into the sequence before.
+        The state is a constant: no gradient flows into the steps before.
         """
         return self._differentiate(model, batch, state, key)
 
@@ -70,8 +70,8 @@ class AbstractBackend(abc.ABC):
     ) -> Unrolled:
         """Outputs and cell states, without a gradient, from empty memories or from `state`.
 
-        The state after the last step is returned unless the memory grows. It has a link of slots *
-        slots numbers for each sample; `keep_state=False` leaves it out.
+        The state after the last step is returned unless the memory grows or `keep_state` is False:
+        its link has slots * slots numbers per sample.
         """
 
     @abc.abstractmethod
@@ -90,8 +90,8 @@ class PureBackend(AbstractBackend):
     """Jitted JAX: gradients are compiled once for every number of steps.
 
     With neither a gradient nor a state the number of steps is rounded up, so that few programs
-    serve all lengths. The steps after the end are blank and left out of the result: no step sees a
-    later one.
+    serve all lengths. The added steps are blank and left out of the result: no step sees a later
+    one.
     """
 
     name = "pure"
@@ -129,7 +129,7 @@ class PureBackend(AbstractBackend):
 class FusedBackend(AbstractBackend):
     """The C++ kernel, with `threads` that share the batch.
 
-    Python threads that share a backend take turns, as a gradient needs the forward just before it.
+    Python threads that share a backend take turns: a gradient needs the forward pass before it.
     """
 
     name = "fused"
@@ -137,12 +137,12 @@ class FusedBackend(AbstractBackend):
     def __init__(self, loss_kind: Loss, threads: int = 1, reason: str = "as requested"):
         super().__init__(loss_kind, reason)
         self._unroll = fused.FusedUnroll(threads)
-        self._alone = threading.Lock()
+        self._lock = threading.Lock()
 
     def _differentiate(
         self, model: DNC, batch: Any, state: DNCState | None, key: Array | None
     ) -> Any:
-        with self._alone:
+        with self._lock:
             run = self._unroll.forward(
                 model, batch.inputs, state=state, key=key, keep=True, end=state is not None
             )
@@ -155,13 +155,13 @@ class FusedBackend(AbstractBackend):
         self, model: DNC, inputs: Any, state: DNCState | None = None, *, keep_state: bool = True
     ) -> Unrolled:
         end = keep_state and not isinstance(model.memory.size, Growing)
-        with self._alone:
+        with self._lock:
             run = self._unroll.forward(model, inputs, state=state, end=end)
         outputs, cell_states = jnp.asarray(run.outputs), jnp.asarray(run.cell_states)
         return Unrolled(outputs, cell_states, None, run.state)
 
     def weights(self, model: DNC, inputs: Any) -> tuple[Any, Any]:
-        with self._alone:
+        with self._lock:
             run = self._unroll.forward(model, inputs, weights=True)
         return run.read_weights, run.write_weights
 
@@ -169,9 +169,9 @@ class FusedBackend(AbstractBackend):
 def choose_backend(
     choice: str, model: DNC, loss_kind: Loss, *, threads: int | None = None
 ) -> AbstractBackend:
-    """The backend for a model: `auto` takes `fused` where possible, and otherwise says why not.
+    """The backend for a model: `auto` uses `fused` where possible, and otherwise says why not.
 
-    `threads` is for `fused`; by default it takes all cores this process may use.
+    `threads` is for `fused`; by default it uses all cores available to this process.
     """
     if choice not in BACKEND_CHOICES:
         raise SettingError("backend", choice, one_of(BACKEND_CHOICES))
@@ -192,7 +192,7 @@ def choose_backend(
 
 
 def padded(inputs: Float[AnyArray, "time batch inputs"]) -> Float[Array, "steps batch inputs"]:
-    """Inputs with blank steps up to a number of steps for which a program may be compiled."""
+    """Inputs with blank steps up to a rounded length, so that few programs are compiled."""
     blank = rounded_up(len(inputs)) - len(inputs)
     return jnp.pad(inputs, ((0, blank), (0, 0), (0, 0)))
 
@@ -244,7 +244,6 @@ def _loss_and_cotangents(
     kind: Loss,
 ) -> Any:
     """The loss, its parts and its gradients; None for cell states that no loss uses."""
-
     loss = partial(total_loss, batch=batch, kind=kind, constraints=constraints)
     if not any(constraint.has_loss for constraint in constraints):
         value, d_outputs = jax.value_and_grad(loss, has_aux=True)(outputs, cell_states)

@@ -25,7 +25,7 @@ MEMORIES: dict[str, type[Any]] = {"dnc": DNCMemory, "ntm": NTMMemory, "none": No
 """The built-in memories by the names that approaches use."""
 T = TypeVar("T")
 STEPS, BATCH = 3, 2
-"""Of the states that try out the loss of a user-defined constraint."""
+"""The size of the states on which the loss of a user-defined constraint is tried out."""
 
 
 @runtime_checkable
@@ -102,7 +102,7 @@ def build_memory(part: Part, config: ModelConfig) -> AbstractMemory:
 
 
 def _built(what: str, call: str, kind: type[T], /, *args: Any, **settings: Any) -> T:
-    """An instance of a user-defined class, or an error that says by which call it is built."""
+    """An instance of a user-defined class, or an error that shows the call that failed."""
     parameters = inspect.signature(kind).parameters
     if not any(it.kind is it.VAR_KEYWORD for it in parameters.values()):
         refuse_unknown(what, settings, [*parameters][len(args) :])
@@ -116,7 +116,7 @@ def _built(what: str, call: str, kind: type[T], /, *args: Any, **settings: Any) 
 
 
 def _check_parts(approach: Approach, dnc: DNC) -> None:
-    """Refuse user-defined parts that return other shapes than a step needs."""
+    """Refuse user-defined parts that return wrong shapes."""
     cell = dnc.controller.cell_state(dnc.controller.initial_state())
     states, counts = jnp.zeros((STEPS, BATCH, *cell.shape)), jnp.full(BATCH, STEPS)
     for part, constraint in zip(approach.constraints, dnc.constraints, strict=True):

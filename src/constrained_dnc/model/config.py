@@ -28,7 +28,7 @@ class ModelConfig:
     """Sizes and constants of a DNC; the defaults are the paper's."""
 
     memory_size: int = bounded(SLOTS, 1, MOST_SLOTS)
-    """Slots of the memory, N, in training; a trained model runs with any number."""
+    """Slots of the memory, N, in training; a trained model can run with any number."""
     word_size: int = bounded(16, 1)
     """Entries of one slot, W."""
     num_reads: int = bounded(4, 1)
@@ -70,7 +70,7 @@ def read_memory_size(text: str, most: int = MOST_SLOTS) -> MemorySize:
 
 
 def memory_order(memory: str) -> float:
-    """Sorts memories by their slots, a growing one last.
+    """The key that sorts memories by size, growing last.
 
     >>> sorted(["growing", "500", "50"], key=memory_order)
     ['50', '500', 'growing']

@@ -71,7 +71,7 @@ class Compression(AbstractConstraint):
 class Regularisation(AbstractConstraint):
     """A loss that pulls the most similar states of a sequence closer together.
 
-    With the task's loss: lambda * task loss + (1 - lambda) * state loss.
+    The total is lambda * task loss + (1 - lambda) * state loss.
     """
 
     task_weight: float = eqx.field(static=True)  # lambda
@@ -126,7 +126,7 @@ class Rounding(AbstractConstraint):
 
 
 class Snapping(AbstractConstraint):
-    """The carried state is the nearest of a few states; for inference, not an approach's part."""
+    """The carried state is the nearest of a few states; for digital inference only."""
 
     is_random: ClassVar[bool] = False
     states: Float[Array, "count cell"]

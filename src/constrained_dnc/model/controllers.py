@@ -1,4 +1,4 @@
-"""Controller networks, which turn the input and the last reads into h.
+"""Controller networks, which turn the input and the previous reads into h.
 
 A user-defined controller is a subclass of `AbstractController`; see `docs/extending.md`.
 """
@@ -33,7 +33,7 @@ class ControllerStep(eqx.Module):
 class AbstractController(eqx.Module):
     """The network inside a DNC, for one sample.
 
-    A subclass is built as `Kind(input_size, hidden_size, key=key)` and says how it starts, what
+    A subclass is built as `Class(input_size, hidden_size, key=key)` and says how it starts, what
     one step does, and which part of its state is the cell state: the part that constraints act
     on and that analyses show.
     """

@@ -26,7 +26,7 @@ class DNCState(eqx.Module):
     """Everything a DNC carries from step to step."""
 
     controller: ControllerState
-    memory: Any  # of the memory; a MemoryState for a DNCMemory
+    memory: Any  # a MemoryState for a DNCMemory
     reads: Float[Array, "*batch read_size"]  # r, all heads in one vector
 
 
@@ -36,7 +36,7 @@ class Internals(eqx.Module):
     hidden: Float[Array, "*steps hidden"]
     cell_state: Float[Array, "*steps cell"]  # carried: after constraints and clipping
     uncompressed_cell_state: Float[Array, "*steps cell"]  # before both
-    interface: Any  # the memory's names for its parts; an Interface for a DNCMemory
+    interface: Any  # as the memory splits it; an Interface for a DNCMemory
     memory: Any
     reads: Float[Array, "*steps read_size"]
 
@@ -162,8 +162,8 @@ class DNC(eqx.Module):
         """Run a batch of sequences from empty memories, or continue from the `state` of a run.
 
         `internals` adds every step's gates, weights, usage, memory, link and cell states: time *
-        batch * slots**2 numbers for the link alone. `key` is for training: it switches on
-        constraints that are random.
+        batch * slots**2 numbers for the link alone. `key` switches random constraints on, for
+        training.
         """
         self.check_inputs(inputs)
         inputs = jnp.asarray(inputs)
@@ -192,7 +192,7 @@ class DNC(eqx.Module):
             )
         dtype, expected = jnp.result_type(inputs), self.interface_bias.dtype
         if dtype != expected:
-            raise SettingError("the dtype of inputs", str(dtype), f"{expected}, as the parameters")
+            raise SettingError("the dtype of inputs", str(dtype), f"{expected}, as in the model")
 
     def check_state(self, state: DNCState, batch: int) -> None:
         """Refuse a state of another model, batch size or memory size."""

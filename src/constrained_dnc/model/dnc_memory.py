@@ -31,7 +31,7 @@ LOOKUPS: dict[str, Callable[..., Float[Array, "heads slots"]]] = {
 }
 """How keys are compared with the memory, by the names that approaches use."""
 WRITES = ("soft", "one-hot", "one-hot-allocation")
-"""How sharp writes are: as computed; all weight on the largest; the allocation's on its largest."""
+"""How sharp writes are: as computed, all weight on one slot, or all allocation on one slot."""
 
 
 class MemoryState(eqx.Module):

@@ -1,7 +1,7 @@
 """A memory that grows with its input: it gets new slots whenever too few are free.
 
-It starts with the slots of training. Slots that do not exist yet take part in nothing, so an input
-that fits is answered as with a memory of that size. For trained models only: it has no gradient.
+It starts with the slots of training. Slots that do not exist yet have no effect, so an input that
+fits is answered as with a fixed memory of that size. For trained models only: it has no gradient.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Growing:
     start: int
     """Slots before the first step: those of training."""
     free_capacity: float
-    """F: the smallest sum of 1 - usage over the slots that the model meets in training."""
+    """F: the smallest sum of 1 - usage over the slots at training lengths."""
     limit: int = 5000
     """The largest number of slots; an input that needs more is refused."""
 
@@ -44,7 +44,7 @@ class Growing:
 
 
 def slot_mask(slots: Int[Array, "*batch"], capacity: int) -> Bool[Array, "*batch slots"]:
-    """Which slots exist, of `capacity` that have room."""
+    """Which of `capacity` slots exist."""
     return jnp.arange(capacity) < slots[..., None]
 
 

@@ -1,4 +1,4 @@
-"""Trees of arrays: their leaves by name, and modules with other parts."""
+"""Trees of arrays: their leaves by name, and copies with some fields replaced."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Module = TypeVar("Module", bound=eqx.Module)
 
 
 def with_fields(module: Module, **fields: Any) -> Module:
-    """A copy of a module with other values of some fields; its `__init__` is not called."""
+    """A copy of a module with some fields replaced; its `__init__` is not called."""
     other = copy.copy(module)
     for name, value in fields.items():
         object.__setattr__(other, name, value)

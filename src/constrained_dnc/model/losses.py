@@ -1,4 +1,4 @@
-"""The loss of the task, and its sum with the losses of the constraints."""
+"""The loss of the task, and the total loss, to which constraints such as regularisation add."""
 
 from __future__ import annotations
 
@@ -37,10 +37,12 @@ def total_loss(
 ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
     """The loss that training minimises, and its parts by name; `kind` is the task's `loss`.
 
-    Means over the batch: the loss of the task, to which each constraint with a loss adds its own.
+    It starts as the loss of the task; the `total` of each constraint with a loss combines it with
+    its own. All are means over the batch.
     """
     if outputs.shape != batch.targets.shape:
-        raise SettingError("shape of outputs", outputs.shape, f"{batch.targets.shape}, as targets")
+        accepted = f"{batch.targets.shape}, like the targets"
+        raise SettingError("shape of outputs", outputs.shape, accepted)
     total = jnp.mean(task_loss(outputs, batch.targets, batch.mask, kind))
     parts = {"task_loss": total}
     for constraint in constraints:

@@ -1,4 +1,4 @@
-"""What a memory is, and the simplest: none. A DNC's and an NTM's have files of their own.
+"""What a memory is, and the simplest one: none. See also `dnc_memory.py` and `ntm_memory.py`.
 
 A user-defined memory is a subclass of `AbstractMemory`; see `docs/extending.md`.
 """
@@ -24,7 +24,7 @@ class AbstractMemory(eqx.Module):
 
     It gets one interface vector per step and returns one vector of reads, which go to the output
     and, at the next step, to the controller. A subclass is built as
-    `Kind(memory_size, word_size, num_reads, **settings)`.
+    `Class(memory_size, word_size, num_reads, **settings)`.
     """
 
     size: eqx.AbstractVar[int | Growing]
@@ -65,7 +65,7 @@ class AbstractMemory(eqx.Module):
     def check_end(
         self, state: Any, outputs: Float[Array, "time batch outputs"]
     ) -> Float[Array, "time batch outputs"]:
-        """The outputs of a run that ended with `state`, or an error if the run cannot be used."""
+        """The outputs of a run that ended with `state`, or an error if they are invalid."""
         return outputs
 
     def with_size(self, size: int | Growing) -> AbstractMemory:
@@ -83,10 +83,10 @@ class AbstractMemory(eqx.Module):
 
 
 class NoMemory(AbstractMemory):
-    """Reads nothing, writes nothing: what is left of a DNC is a recurrent network."""
+    """Reads nothing, writes nothing: what remains of a DNC is its controller."""
 
     size: int | Growing = eqx.field(static=True)
-    word_size: int = eqx.field(static=True)  # like the others without effect
+    word_size: int = eqx.field(static=True)  # unused, like the others
     num_reads: int = eqx.field(static=True)
 
     @property

@@ -11,8 +11,7 @@ from importlib import resources
 TASKS = ("sort", "copy", "differentiation", "shift", "add", "logic", "search")
 APPROACHES = ("stateful-baseline", "stateless-baseline", "compr", "reg", "compr+reg")
 STATEFUL = ("stateful-baseline", "compr", "reg", "compr+reg")  # pooled over in Kendall's tau
-VANILLA = ("lstm-compr", "lstm-reg", "lstm-compr+reg")
-SUPPLEMENT_C = ("peephole", *VANILLA)
+SUPPLEMENT_C = ("peephole", "lstm-compr", "lstm-reg", "lstm-compr+reg")
 ENCODING_ONLY = ("search", "logic")  # tasks whose decoding phase the paper leaves out of t-SNE
 ITERATIONS = 300_000
 BATCH_SIZE, LEARNING_RATE, CLIP_NORM = 64, 1e-3, 50.0
@@ -49,7 +48,7 @@ def max_lengths(extended: bool) -> dict[tuple[str, str], int]:
 
 @cache
 def average_scores(extended: bool) -> dict[tuple[str, str], dict[str, float]]:
-    """Median, max, mean and sd of the trials' average scores by (task, approach), of 1."""
+    """Median, max, mean and sd of the trials' average scores, from 0 to 1, by (task, approach)."""
     statistics = ("median", "max", "mean", "sd")
     return {
         (row["task"], row["approach"]): {name: float(row[name]) / 100 for name in statistics}
@@ -59,9 +58,9 @@ def average_scores(extended: bool) -> dict[tuple[str, str], dict[str, float]]:
 
 @cache
 def bold_medians(extended: bool) -> dict[str, str]:
-    """The approach by task whose median the paper's table prints bold.
+    """By task, the approach whose median is bold in the paper's table.
 
-    Decided by values before rounding: it cannot be recovered from printed medians that are equal.
+    The paper compared before rounding: equal printed medians do not tell which one is bold.
     """
     rows = _rows("average_score", extended)
     return {row["task"]: row["approach"] for row in rows if row["bold"] == "yes"}
@@ -85,7 +84,7 @@ def curvature_correlations() -> dict[str, tuple[float, float]]:
 
 @cache
 def explained_variances() -> dict[str, float]:
-    """Share of the variance in the 20 principal components by task, a mean over instances."""
+    """By task, the share of the variance in 20 principal components, a mean over instances."""
     rows = _rows("explained_variance", False)
     return {row["task"]: float(row["percent"]) / 100 for row in rows}
 
@@ -110,12 +109,12 @@ LONGEST_IN_TRAINING = Side("training", False)
 
 @dataclass(frozen=True)
 class Claim:
-    """The paper says that on a task the first of every pair stands in a relation to the second.
+    """A claim of the paper: on a task, a relation of the first of every pair to the second.
 
     measure: "maximum length", "average score", "correlation" (of curvature and score), or the
     "significance" of a difference of average scores or "significance of correlation". relation:
     "above", "below", "alike", "not above" (of a significance) or, of one side alone, "fails". A
-    correlation has no pairs: the relation is that of Kendall's tau to zero.
+    correlation has no pairs: it compares Kendall's tau with zero.
     """
 
     text: str
@@ -141,7 +140,7 @@ def claims() -> tuple[Claim, ...]:
 
 
 def _pairs(first: str, second: str) -> Iterator[tuple[Side, ...]]:
-    """One against many, many against one, or side by side; separated by semicolons."""
+    """Pairs from lists separated by semicolons: one to many, many to one, or one to one."""
     firsts, seconds = first.split(";"), second.split(";")
     for index in range(max(len(firsts), len(seconds)) if first else 0):
         texts = firsts[index % len(firsts)], seconds[index % len(seconds)]

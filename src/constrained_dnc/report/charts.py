@@ -11,11 +11,10 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from constrained_dnc import published
-from constrained_dnc.colours import colours_of
+from constrained_dnc.colours import GREY, colours_of
 from constrained_dnc.report.curves import PLOTLY_DASHES, dashes
 from constrained_dnc.report.findings import Findings
 
-GREY = "#8a949d"  # readable on a light and on a dark page
 COLUMNS = 2
 
 

@@ -2,7 +2,7 @@
 
 A claim is tested if both sides have at least two trials and solve their training lengths, unless
 the paper's do not either. A difference within the spread of the trials, that is with overlapping
-95 % bootstrap intervals, is no difference.
+95 % bootstrap intervals, counts as none.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Value(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """Ours, its spread or p, and whether it agrees."""
+    """Our values, their spread or p, and whether they agree with a claim."""
 
     ours: str = DASH
     spread: str = DASH
@@ -99,9 +99,9 @@ def agreement(relation: str, first: Value, second: Value) -> str:
 
 
 def significance(relation: str, difference: Number, p: float, least: float, complete: bool) -> str:
-    """Whether a test comes out as the paper's; `least` is the smallest p it could have had.
+    """Whether a test comes out as in the paper; `least` is the smallest p it could have had.
 
-    Only as many trials as the paper's (`complete`) can show that a difference is missing.
+    Only a study with as many trials as the paper (`complete`) can show that there is no difference.
 
     >>> significance("above", 0.2, 0.01, 0.001, complete=True)
     'agrees'
@@ -152,7 +152,7 @@ def _judge_correlation(claim: Claim, findings: Findings) -> Verdict:
 
 
 def _values(claim: Claim, pair: Pair, findings: Findings) -> list[Value]:
-    """Ours for the sides of a pair; none if one of them was not run."""
+    """Our values for the sides of a pair; none if one of them was not run."""
     sides = [side for side in pair if side != LONGEST_IN_TRAINING]
     size = findings.study.memory_size
     memories = [str(extended(size) if side.extended else size) for side in sides]

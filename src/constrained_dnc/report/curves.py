@@ -22,7 +22,7 @@ from constrained_dnc.report.drawing import Drawing, grid, log_lengths
 from constrained_dnc.report.findings import DIGITAL, Findings, Key, memory_name
 
 DASHES = ("-", (0, (4, 2)), (0, (1, 1.5)))
-"""By the place of a memory in the study: training's first."""
+"""By the position of a memory in the study, where the trained one comes first."""
 DIGITAL_DASHES = (0, (4, 1.5, 1, 1.5))
 PLOTLY_DASHES = ("solid", "dash", "dot")
 MANY_TRIALS = 5
@@ -35,7 +35,7 @@ DIGITAL_LINES = " Dash-dotted: digital inference."
 
 
 def dashes(findings: Findings, memory: str) -> int:
-    """The place of a memory in `DASHES`."""
+    """The index of a memory's dashes in `DASHES`."""
     return min(findings.study.memories.index(memory), len(DASHES) - 1)
 
 
@@ -48,7 +48,7 @@ def caption(findings: Findings) -> str:
 def drawings(findings: Findings) -> Iterator[Drawing]:
     """Score against length by memory and by task, and supplement C."""
     lines, rule = f"{caption(findings)} Selected by {findings.selection}.", f"_{findings.selection}"
-    slots = "Upright: the number of slots."
+    slots = "Vertical: the number of slots."
     for memory in findings.memories:
         yield Drawing(
             f"score_vs_length_{memory}{rule}",
@@ -70,7 +70,7 @@ def drawings(findings: Findings) -> Iterator[Drawing]:
             yield Drawing(
                 f"memory_{task}{rule}",
                 f"Score against length by memory, {task}",
-                f"{lines} A cross: given up, all wrong beyond. {slots}",
+                f"{lines} Cross: given up, longer inputs count as wrong. {slots}",
                 partial(score_by_memory, findings, task),
             )
 

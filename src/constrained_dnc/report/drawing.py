@@ -61,7 +61,7 @@ def style() -> Iterator[None]:
         "ytick.color": LIGHT["ink"],
     }
     with mpl.rc_context(settings), warnings.catch_warnings():
-        # A name may have characters that the font lacks: a box stands for them.
+        # A name may have characters that the font lacks: they become boxes.
         warnings.filterwarnings("ignore", r"Glyph \d+ .* missing", UserWarning)
         yield
 
@@ -82,7 +82,7 @@ def save(figure: Figure, directory: Path, name: str) -> bytes:
     """Write PNG and SVG files; return the PNG for the page."""
     make_folder(directory)
     figure.draw_without_rendering()
-    figure.set_layout_engine("none")  # it is laid out: once is enough for three renderings
+    figure.set_layout_engine("none")  # three renderings share one layout
     write_atomically(directory / f"{name}.svg", _rendered(figure, "svg", {"Date": None}))
     image = _rendered(figure, "png")
     write_atomically(directory / f"{name}.png", image)

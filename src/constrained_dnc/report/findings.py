@@ -24,7 +24,7 @@ NETWORK, DIGITAL = "network", "digital"
 KEY = ["memory", "task", "approach"]
 Key = tuple[str, str, str]
 MEASURES = {"entries": "score", "whole": "sequence_accuracy"}
-"""What a maximum length is measured by: a column of the results each."""
+"""What a maximum length is measured by, and the column of the results that has it."""
 FEW_TRIALS = 5
 """Up to this many trials are listed one by one; of more, the interval of their median is shown."""
 
@@ -63,8 +63,7 @@ class Findings:
     @cached_property
     def approaches(self) -> tuple[str, ...]:
         """The paper's approaches in its order, then the others."""
-        known = tuple(APPROACHES)
-        return _in_order(self.study.approaches, known)
+        return _in_order(self.study.approaches, APPROACHES)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -73,7 +72,7 @@ class Findings:
 
     @cached_property
     def memories(self) -> tuple[str, ...]:
-        """The memories that were evaluated, that of training first."""
+        """The memories that were evaluated, the trained one first."""
         evaluated = set(self.rows["memory"])
         return tuple(memory for memory in self.study.memories if memory in evaluated)
 
@@ -169,7 +168,7 @@ class Findings:
         return self.averages[chosen].set_index("run_id")["average"]
 
     def average_up_to(self, memory: str) -> int:
-        """The longest length in the average, as in the paper: 45, with more slots 450."""
+        """The longest length in the average, as in the paper: 45, or 450 with another memory."""
         is_trained = memory == self.trained_memory
         return published.AVERAGE_UP_TO if is_trained else published.AVERAGE_UP_TO_EXTENDED
 
@@ -179,9 +178,9 @@ class Findings:
         return values(memory == sizes[1]) if memory in sizes else {}
 
     def pair_tests(self, memory: str, others: bool = False) -> list[statistics.PairTest]:
-        """All pairs of the paper's five approaches, adjusted together; or all pairs with others.
+        """Tests of all pairs of the paper's five approaches or, with `others`, of all other pairs.
 
-        Others are adjusted separately, so that the paper's table stays comparable.
+        They are adjusted separately, so that the paper's table stays comparable.
         """
         papers, every = {*published.APPROACHES}, combinations(self.approaches, 2)
         pairs = [pair for pair in every if papers.issuperset(pair) != others]
@@ -192,7 +191,7 @@ class Findings:
 
     @cached_property
     def paper_tests(self) -> list[statistics.PairTest]:
-        """The tests of the paper's table without extension."""
+        """The tests of the paper's table, with the slots of training."""
         return self.pair_tests(self.trained_memory)
 
     @cached_property
@@ -233,13 +232,13 @@ def by_rule(study: Study) -> dict[str, Findings]:
 
 
 def beside_paper(rules: Mapping[str, Findings]) -> dict[str, Findings]:
-    """The default rule and the paper's: both stand wherever the paper's number does."""
+    """The findings shown beside the paper's numbers: by the default rule and by the paper's."""
     main = next(iter(rules))
     return {rule: findings for rule, findings in rules.items() if rule in (main, PAPER_RULE)}
 
 
 def stages_of(findings: Findings) -> dict[int, Findings]:
-    """For a study that was extended: its findings after every evaluated number of iterations."""
+    """The findings of an extended study after every evaluated number of iterations."""
     history = findings.study.history[["run_id", "iterations"]].drop_duplicates()
     grown = history[history.duplicated("run_id", keep=False)]["iterations"]
     return {int(at): replace(findings, iterations=int(at)) for at in sorted({*grown})}

@@ -93,8 +93,8 @@ def lengths_by_rule(rules: Mapping[str, Findings]) -> Table:
     return make_table(
         "max_length_by_rule",
         "Maximum lengths by selection rule",
-        f"With the slots of training{bracketed(main)}; entries: 95 % of the entries right, whole: "
-        "of the answers. seen selects on training lengths alone.",
+        f"With the slots of training{bracketed(main)}; entries: 95 % of the entries right; whole: "
+        "95 % of the answers. The rule seen selects on training lengths alone.",
         frame.assign(measure=frame["rule"] + ", " + frame["measure"]),
         ["task", "approach"],
         "measure",
@@ -112,8 +112,8 @@ def lengths_by_memory(findings: Findings) -> Table:
         "max_length_by_memory",
         "Maximum lengths by memory",
         f"The networks trained with {size} slots, run with other memories{bracketed(findings)}; "
-        "entries: 95 % of the entries right, whole: of the answers. Growing: "
-        f"from {size} slots on, more where they run short.",
+        "entries: 95 % of the entries right; whole: 95 % of the answers. Growing: "
+        f"starts with {size} slots and adds more when they run short.",
         frame.assign(measure=names + frame["inference"] + ", " + frame["measure"]),
         ["task", "approach"],
         "measure",
@@ -180,9 +180,9 @@ def _paper_lengths(findings: Findings) -> pd.DataFrame:
 
 
 def _factors(lengths: pd.DataFrame, memory: str, trained: str) -> pd.DataFrame:
-    """Per task and measure, the longest constrained length over the baseline's as trained."""
+    """By task and measure, the longest constrained length over the baseline's as trained."""
     wide = lengths.pivot(index=["task", "measure"], columns=["memory", "approach"], values="length")
-    wide = wide.astype(float)  # a task that the paper lacks makes them objects, which refuse x / 0
+    wide = wide.astype(float)  # they are objects if the paper lacks a task, and x / 0 would raise
     best = wide.reindex(columns=[(memory, name) for name in CONSTRAINED]).max(axis=1)
     baseline = wide.get((trained, BASELINE), 0 * best)
     factor = (best / baseline).where((best > 0) & (baseline > 0)).rename("length").reset_index()

@@ -1,8 +1,8 @@
 """Tables of scores, tests, curvature and state counts, ours beside the paper's, and of all runs.
 
 Bold and italic follow the paper: the largest median and p of at most 0.05 are bold, the largest
-mean is italic. Ours are compared before rounding, as the paper's evidently were: of medians
-printed as equal, it marks one.
+mean is italic. Ours are compared before rounding, as the paper's evidently were: it marks only one
+of medians printed as equal.
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ def is_largest(frame: pd.DataFrame, by: Sequence[str], value: str) -> pd.Series:
 
 
 def rounded(value: Number | None, digits: int) -> str:
-    """Halves go up, as in the paper's tables; a dash for no value.
+    """A number rounded half up, as in the paper's tables; a dash for no value.
 
     >>> rounded(46 / 40, 1), rounded(-0.004, 2)
     ('1.2', '0.00')
@@ -123,7 +123,7 @@ def state_count_text(count: float) -> str:
 
 
 def percent(share: float) -> str:
-    """A share of 1 in percent, to the nearest.
+    """A share in percent, rounded.
 
     >>> percent(0.9495)
     '95'

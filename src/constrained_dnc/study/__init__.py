@@ -1,4 +1,4 @@
-"""Studies on disk: `layout` knows their files, `study` what they say together."""
+"""Studies on disk: `layout` reads and writes their files, `study` puts them together."""
 
 from constrained_dnc.study.layout import write_results
 from constrained_dnc.study.study import Study, read_study

@@ -58,7 +58,7 @@ def run_folder(study: Path, run_id: str) -> Path:
 
 
 def results_file(study: Path, run_id: str, iterations: int) -> Path:
-    """The results of a run after that many iterations; a longer training has another file."""
+    """The results of a run after that many iterations; an extended run has another file."""
     return study / RESULTS / f"{run_id}-{iterations}.parquet"
 
 
@@ -69,19 +69,19 @@ def write_results(study: Path, run_id: str, iterations: int, results: pd.DataFra
 
 
 def read_results(study: Path, run_ids: Mapping[str, Any]) -> pd.DataFrame:
-    """The results of the study's runs; every other file costs a warning and is ignored."""
+    """The results of the study's runs; other files are ignored with a warning."""
     tables = []
     for path in sorted((study / RESULTS).glob("*.parquet")):
         run_id, _, iterations = path.stem.rpartition("-")
         try:
             table = read_results_file(path)
         except RunError as error:
-            logger.warning("%s; it is left out", error)
+            logger.warning("%s; the file is ignored", error)
             continue
         if run_id in run_ids and iterations.isdecimal() and {*table["run_id"]} <= {run_id}:
             tables.append(table)
         else:
-            logger.warning("%s is ignored: it has no results of a run of this study", path)
+            logger.warning("%s is ignored: it does not belong to a run of this study", path)
     return concat_results(tables)
 
 
@@ -117,16 +117,16 @@ def read_failures(study: Path, runs: Mapping[str, Mapping[str, Any]]) -> Iterato
 
 
 def quarantine_corrupt_files(study: Path) -> None:
-    """Rename corrupt results and analyses, with a warning, so that they are made again."""
+    """Rename corrupt results and analyses, with a warning, so that they are computed again."""
     for path in sorted([*study.glob(f"{RESULTS}/*.parquet"), *study.glob(f"{ANALYSIS}/*.npz")]):
         try:
             read_arrays(path) if path.suffix == ".npz" else read_results_file(path)
         except RunError as error:
             path.replace(path.with_name(f"{path.name}.corrupt"))
-            logger.warning("%s; it is renamed %s.corrupt and made again", error, path.name)
+            logger.warning("%s; renamed to %s.corrupt, to be computed again", error, path.name)
 
 
 def remove_remains(study: Path, run_id: str) -> None:
-    """Remove what a killed worker left of results and analyses; needs the lock of the run."""
+    """Remove unfinished results and analyses of a killed worker; needs the lock of the run."""
     remove_unfinished(study / RESULTS, [f"{run_id}-*.parquet"])
     remove_unfinished(study / ANALYSIS, [f"{run_id}.npz"])

@@ -39,7 +39,7 @@ class Study:
 
     @cached_property
     def history(self) -> pd.DataFrame:
-        """All results of the study's runs, also those after fewer iterations."""
+        """All results of the study's runs, including those after fewer iterations."""
         return sort_results(read_results(self.path, self.request["runs"]), ORDER)
 
     @cached_property
@@ -66,7 +66,7 @@ class Study:
 
     @property
     def memories(self) -> tuple[str, ...]:
-        """The memories that runs are evaluated with, as in the results; training's first."""
+        """The memories that runs are evaluated with, as in the results; the trained one first."""
         return tuple(self.request["memories"])
 
     @property
@@ -124,9 +124,9 @@ class Study:
         return tuple(rule for rule in RULES if rule in rules)
 
     def analysis(self, run_id: str, *names: str) -> dict[str, np.ndarray]:
-        """Arrays of a run's state-space and memory analyses; those that it lacks are left out.
+        """Arrays of a run's state-space and memory analyses, by default all.
 
-        By default all; none if the file is absent or corrupt.
+        Those that are missing are left out; all of them, if the file is absent or corrupt.
         """
         try:
             arrays = read_arrays(analysis_file(self.path, run_id))
@@ -156,7 +156,7 @@ class Study:
                 )
         without = [run for run in self.runs.index if not self.analysis(run)]
         if without and self.request.get("analyses", True):
-            which = "have no readable analysis; resuming the study makes it"
+            which = "have no readable analysis; resume the study to compute it"
             sentences.append(f"{len(without)} of {len(self.runs)} runs {which}.")
         return sentences
 

@@ -1,1 +1,1 @@
-"""Many runs side by side: a study."""
+"""The runs of a study, in parallel."""

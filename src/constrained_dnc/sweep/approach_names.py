@@ -15,7 +15,7 @@ USER_DEFINED = "file.py with approaches, file.py:NAME for one, file.py:Class for
 
 
 def find_approaches(words: Iterable[str | Approach]) -> tuple[Approach, ...]:
-    """The approaches that words name, or are, without repetitions."""
+    """The approaches among words and those that words name, without duplicates."""
     approaches: dict[str, Approach] = {}
     for word in words:
         for approach in [word] if isinstance(word, Approach) else _named_by(word):

@@ -1,4 +1,4 @@
-"""Runs side by side on Dask: processes of this machine, or the workers of a cluster."""
+"""Runs in parallel on Dask: processes on this machine, or the workers of a cluster."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ RETRIES = 2
 SETTINGS: dict[str, Any] = {
     # Dask's profiler stops a worker a hundred times a second, for a dashboard nobody looks at.
     "distributed.worker.profile.enabled": False,
-    # Every process measures fifty times a second how late it is, and twice how busy.
+    # By default every process measures its lag fifty times a second, and its load twice.
     "distributed.admin.tick.interval": "1s",
     "distributed.admin.system-monitor.interval": "10s",
     # A sweep may be stopped (SIGSTOP) and continued: silence is no sign of death on one machine.
@@ -43,7 +43,7 @@ SETTINGS: dict[str, Any] = {
     "distributed.scheduler.http.routes": [],
     "distributed.worker.http.routes": [],
 }
-"""Settings of Dask for processes of this machine."""
+"""Settings of Dask for processes on this machine."""
 
 
 @runtime_checkable
@@ -88,8 +88,8 @@ def connected(scheduler: str | None, workers: int | None) -> Iterator[Client]:
     require_integer("workers", count, 1)
     with dask.config.set(SETTINGS), ExitStack() as entered:
         try:
-            resource_tracker.ensure_running()  # its start would undo the wait
-            with interrupts_wait():  # the workers are ended with the cluster
+            resource_tracker.ensure_running()  # started inside, it would unblock Ctrl-C
+            with interrupts_wait():  # the cluster, not Ctrl-C, ends the workers
                 cluster = entered.enter_context(_cluster(count))
             client = entered.enter_context(distributed.Client(cluster))
         except (OSError, RuntimeError, ImportError) as error:
@@ -98,7 +98,7 @@ def connected(scheduler: str | None, workers: int | None) -> Iterator[Client]:
 
 
 def _cluster(workers: int) -> Any:
-    """Processes of this machine that its other users cannot connect to.
+    """Processes on this machine that its other users cannot connect to.
 
     Anyone who can connect to Dask can run code as the user who started it. So everything goes
     through TLS, with a certificate that is made for this sweep and never leaves the memory of its
@@ -134,16 +134,16 @@ def _greet(scheduler: str) -> None:
 
     try:
         asyncio.run(greet())
-    except Exception as error:  # whatever answers there may be no scheduler at all
+    except Exception as error:  # whatever answers there may not be a scheduler at all
         accepted = "the address of a running Dask scheduler, such as tcp://head:8786"
         raise SettingError("scheduler", scheduler, accepted) from error
 
 
 def execute(plan: Plan, client: Client, watcher: Watcher, to_do: Sequence[Config]) -> None:
-    """Finish the runs `to_do`.
+    """Complete the runs `to_do`.
 
-    A run that fails three times does not stop the others. User-defined files may change meanwhile:
-    workers use them as they are now.
+    A run that fails three times does not stop the others. Workers use user-defined files as they
+    are now, even if these change in the meantime.
     """
     names = {name for config in plan.configs for name in config.user_code}
     with override_sources(sources("task", names)):
@@ -190,7 +190,7 @@ def _report(plan: Plan, config: Config, future: Future, watcher: Watcher) -> Non
         raise
     except RunError as error:  # the worker has kept its traceback
         watcher.failed(config, str(error))
-    except Exception as error:  # raised by Dask, mostly because workers died of the run
+    except Exception as error:  # raised by Dask, mostly because the run killed its workers
         reason = f"{type(error).__name__}: {first_line(error)}"
         write_failure(plan.folder, config.run_id, f"{reason}\n")
         watcher.failed(config, reason)

@@ -1,4 +1,4 @@
-"""A study of runs that were trained one by one, for example by a job array."""
+"""A study made from runs that were trained one by one, for example by a job array."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def gather(
     command: Sequence[str] = (),
     trust_code: bool = False,
 ) -> Plan:
-    """Make a study of run directories, or add them to one; it holds links to them.
+    """Make a study from run directories, or add them to one; it holds links to them.
 
-    Runs that have not ended are left out with a warning. The rules are by default those by which
-    all runs have selected parameters. Lengths and batches of evaluation are those of the first run.
+    Runs that have not ended are left out with a warning. By default the rules are those with
+    selected parameters in all runs. Lengths and batches of evaluation are those of the first run.
     """
     runs = _ended([load_run(folder, trust_code=trust_code) for folder in folders])
     first = runs[0]
@@ -74,7 +74,7 @@ def _compared(config: Config) -> dict[str, Any]:
 
 
 def _links(study: Path, runs: Sequence[Run]) -> dict[Path, Path]:
-    """The links to make, with their targets; the same run in two folders is refused."""
+    """The links to make, with their targets; a run in two folders is refused."""
     links: dict[Path, Path] = {}
     for run in runs:
         link, target = layout.run_folder(study, run.config.run_id), run.folder.resolve()

@@ -59,7 +59,7 @@ MAY_CHANGE = {
 
 
 def memories_of(config: Config, rule: SelectionRule = PAPER_RULE) -> list[MemorySize]:
-    """The memories that a run is evaluated with; for `seen`, only that of training."""
+    """The memories that a run is evaluated with; for the rule `seen`, only the trained one."""
     slots = config.model.memory_size
     if rule == "seen":
         return [slots]
@@ -78,7 +78,7 @@ class Plan:
     preset: str = ""
 
     def is_done(self, config: Config) -> bool:
-        """Trained at least as long as requested, evaluated at all lengths, and analysed."""
+        """Whether a run is trained as long as requested, evaluated at all lengths, and analysed."""
         run_id = config.run_id
         if self.analyses and not layout.analysis_file(self.folder, run_id).exists():
             return False
@@ -97,7 +97,7 @@ class Plan:
         )
 
     def rules_of(self, config: Config) -> list[SelectionRule]:
-        """The rules to evaluate; one selects no parameters if no update was ever finite."""
+        """The rules to evaluate: a rule selects no parameters if no update was ever finite."""
         run = layout.run_folder(self.folder, config.run_id)
         return [rule for rule in self.rules if not run.exists() or (run / SELECTED[rule]).exists()]
 
@@ -115,7 +115,7 @@ class Plan:
         return self.folder / layout.LOCKS / config.run_id
 
     def to_do(self) -> list[Config]:
-        """The runs that are not done; those that failed before are tried again."""
+        """The runs that are not done, including those that failed before."""
         return [config for config in self.configs if not self.is_done(config)]
 
 
@@ -124,7 +124,7 @@ def _stored_batches(path: Path, batch_size: int) -> dict[tuple[str, str, str, in
     key = ["selection", "inference", "memory", "length"]
     try:
         rows = pd.read_parquet(path, columns=[*key, "batches", "batch_size"])
-    except Exception:  # a corrupt file: of many kinds
+    except Exception:  # a corrupt file can raise anything
         return {}
     batches: dict[Any, int] = (
         rows[rows["batch_size"] == batch_size].set_index(key)["batches"].to_dict()
@@ -147,13 +147,13 @@ def plan_study(
 ) -> Plan:
     """The runs of a study, trial by trial, so that early results cover everything.
 
-    What is not given is the preset's. Nothing is written before `open_study`.
+    The preset provides what is not given. Nothing is written before `open_study`.
     """
     budget = get_preset(preset)
     tasks = tuple(dict.fromkeys(tasks)) or budget.tasks
     names = [get_task(task).name for task in tasks]
     if len(set(names)) < len(names):
-        raise SettingError(f"two of the tasks have one name: {' '.join(names)}")
+        raise SettingError(f"two tasks have the same name: {' '.join(names)}")
     trials = budget.trials if trials is None else trials
     require_integer("trials", trials, 1)
     cases = product(
@@ -175,7 +175,7 @@ def plan_study(
 def open_study(
     plan: Plan, command: Sequence[str] = (), requests: Sequence[Mapping[str, Any]] = ()
 ) -> Plan:
-    """Create the directory of a study, or add the same, more or longer runs to it.
+    """Create the directory of a study, or add runs to it and extend those it has.
 
     By default all tasks, approaches and seeds of the plan are one request.
     """
@@ -195,7 +195,7 @@ def open_study(
 
 
 def request_of(configs: Sequence[Config]) -> dict[str, Any]:
-    """What is requested with these runs, as study.json has it."""
+    """The request for these runs, as study.json stores it."""
     tasks = dict.fromkeys(config.task for config in configs)
     seeds = sorted({config.seed for config in configs})
     return {
@@ -270,8 +270,8 @@ def _refuse_changes(folder: Path, stored: Mapping[str, Any], content: Mapping[st
                         "and put new classes in a new file, or use another --study"
                     )
                 raise SettingError(
-                    f"{name} differs from that of the study in {folder} ({value!r}, not "
-                    f"{now[name]!r}); use another --study"
+                    f"{name} differs from the study in {folder} ({value!r}, not {now[name]!r}); "
+                    "use another --study"
                 )
 
 
@@ -293,7 +293,7 @@ def reopen_study(folder: Path, *, trust_code: bool = False) -> Plan:
 
 
 def _stored_configs(stored: Mapping[str, Any]) -> tuple[Config, ...]:
-    """All runs of a study.json, each as long as its longest request."""
+    """All runs in study.json, each as long as its longest request."""
     configs: dict[str, Config] = {}
     for part in stored["requests"]:
         settings = {name: dict(values) for name, values in stored["settings"].items()}

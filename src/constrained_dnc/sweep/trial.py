@@ -48,11 +48,11 @@ LARGEST_MMAP_THRESHOLD = 32 << 20
 def keep_freed_memory() -> None:
     """Let malloc keep freed memory, as it does outside of Dask.
 
-    Dask tells its workers to return freed memory to the system at once. The arrays of every
-    training iteration would be fresh pages then, at a cost of about 6 % of its time.
+    Dask makes its workers return freed memory to the system at once. Every training iteration would
+    then get fresh pages for its arrays and take about 6 % longer.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is not None:  # glibc's alone
+    if mallopt is not None:  # only glibc has it
         mallopt(M_MMAP_THRESHOLD, LARGEST_MMAP_THRESHOLD)
         mallopt(M_TRIM_THRESHOLD, 2 * LARGEST_MMAP_THRESHOLD)
 
@@ -98,7 +98,7 @@ def _trained(plan: Plan, config: Config) -> Run:
     if (folder / CONFIG).exists():
         stored = open_run(folder)
         threads = stored.threads  # a gathered run may have begun with more
-        # An earlier request may have wanted more.
+        # An earlier request may have been longer.
         config = with_min_iterations(config, stored.config.training.iterations)
         has_checkpoint = any((folder / name).exists() for name in CHECKPOINTS)
         if not (has_checkpoint or needs_training(plan, config)):
@@ -135,8 +135,8 @@ def _complete(plan: Plan, run: Run) -> None:
 def estimate_seconds(plan: Plan, config: Config) -> dict[str, float]:
     """Seconds that training, evaluation, analysis and compilation of a run take on one core.
 
-    An update, a measurement, an analysis and batches are timed. Evaluation takes at most as long:
-    hopeless lengths are given up. A worker compiles once.
+    An update, a measurement, an analysis and a batch per memory are timed. Evaluation may take
+    less, as hopeless lengths are given up. A worker compiles once.
     """
     began = time.perf_counter()
     training, task = config.training, get_task(config.task)
@@ -173,7 +173,7 @@ def estimate_seconds(plan: Plan, config: Config) -> dict[str, float]:
 
 
 def needs_training(plan: Plan, config: Config) -> bool:
-    """Whether a run has not ended, or is to become longer."""
+    """Whether a run has not ended or is to be extended."""
     folder = run_folder(plan.folder, config.run_id)
     if not (folder / CONFIG).exists():
         return True

@@ -27,7 +27,7 @@ class Add(AbstractSequenceTask):
     '00111 + 10100'
 
     The network gives a sum as two bits, the high one first; a bit is 1 if its output is above 0.
-    Hence a wrong answer may hold a 3, and each bit counts for itself in the score.
+    Hence a wrong answer may contain a 3, and the score counts bits.
     """
 
     name = "add"

@@ -1,4 +1,4 @@
-"""A check of user-defined tasks: what training, evaluation and the commands rely on."""
+"""A check of user-defined tasks for everything that training, evaluation and commands rely on."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def check_task(task: AbstractTask | str) -> None:
 def _flaws_of_attributes(task: AbstractTask) -> Iterator[str]:
     for name in ("name", "summary"):
         if not (isinstance(getattr(task, name, None), str) and getattr(task, name).strip()):
-            yield f"{name} must be a text"
+            yield f"{name} must be text"
     for name in ("input_channels", "output_channels"):
         channels = getattr(task, name)
         if not isinstance(channels, tuple) or not channels or len(set(channels)) < len(channels):
@@ -60,11 +60,12 @@ def _flaws_of_shapes(task: AbstractTask, batch: Batch, length: int) -> Iterator[
         if (found := f"{array.dtype} of shape {array.shape}") != needed:
             yield f"{name} must be {needed}, not {found}"
     if np.shape(batch.num_steps) != (BATCH_SIZE,) or np.max(batch.num_steps) > steps:
-        yield f"num_steps must have {BATCH_SIZE} entries of at most {steps}, its num_steps(length)"
+        yield f"num_steps must have {BATCH_SIZE} entries of at most num_steps(length), {steps}"
     if not 1 <= task.encoding_steps(length) <= steps:
         yield f"encoding_steps(length) is {task.encoding_steps(length)}, not from 1 to {steps}"
     if (batch.length, len(batch.problems)) != (length, BATCH_SIZE):
-        yield f"its {len(batch.problems)} problems of length {batch.length} must be {BATCH_SIZE}"
+        found = f"{len(batch.problems)} problems of length {batch.length}"
+        yield f"a batch must have {BATCH_SIZE} problems of length {length}, not {found}"
 
 
 def _flaws_of_values(task: AbstractTask, batch: Batch, length: int) -> Iterator[str]:
@@ -82,7 +83,7 @@ def _flaws_of_values(task: AbstractTask, batch: Batch, length: int) -> Iterator[
     if not batch.mask.any(axis=0).all():
         yield "the mask must select a step of every sample"
     if (batch.mask & is_padding).any():
-        yield "the mask must select no step after the last one of a sample"
+        yield "the mask must not select steps after the last one of a sample"
 
 
 def _flaws_of_problems(task: AbstractTask, batch: Batch, length: int) -> Iterator[str]:
@@ -100,7 +101,7 @@ def _flaws_of_problems(task: AbstractTask, batch: Batch, length: int) -> Iterato
                 f"{task.solve(problem)!r} for {problem!r}"
             )
         if not isinstance(task.format_answer(answer), str):
-            yield "format_answer(answer) must be a text"
+            yield "format_answer(answer) must be text"
 
 
 def _flaws_of_scores(task: AbstractTask, batch: Batch, length: int) -> Iterator[str]:

@@ -9,7 +9,7 @@ from jaxtyping import Float
 
 
 def round_off(values: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
-    """Nearest integer, a half to the even one; NaN where the value is not finite."""
+    """The nearest integer, halves to even; NaN where the value is not finite."""
     return np.where(np.isfinite(values), np.rint(values), np.nan)
 
 

@@ -53,8 +53,8 @@ class Logic(AbstractProblemTask):
     >>> task.format_problem("¬(T∧F)→T")
     '¬(T ∧ F) → T'
 
-    Tokens at steps 1..L, control at L+1, truth value at L+2. The output is a logit: above 0, that
-    is with a probability above 0.5, it says true.
+    Tokens at steps 1..L, control at L+1, truth value at L+2. The output is a logit: above 0, a
+    probability above 0.5, it means true.
     """
 
     name = "logic"
@@ -136,8 +136,9 @@ def draw_tokens(
 ) -> Int[np.ndarray, "batch length"]:
     """Random formulas, as indices into SYMBOLS; all nodes of a level of the trees at once.
 
-    formula = atom | atom op atom, atom = T | F | ¬ atom | ( atom op atom ). Leaves are fair, the
-    operator is uniform over the five where the size allows, so is the split of the size.
+    formula = atom | atom op atom, atom = T | F | ¬ atom | ( atom op atom ). Leaves are T or F with
+    equal probability; the operator is uniform over the five where the size allows, and so is the
+    split of the size.
     """
     tokens = np.empty(batch_size * length, np.int64)
     start = np.arange(batch_size) * length  # of each node of the level
@@ -171,7 +172,7 @@ def evaluate(formula: str, text: str) -> bool:
 
     An explicit stack, as formulas may nest deeper than Python calls.
     """
-    outer: list[tuple[bool | None, str | None, bool]] = []  # what waits for a ) to come
+    outer: list[tuple[bool | None, str | None, bool]] = []  # waiting for their )
     left: bool | None = None
     connective: str | None = None
     negated = False

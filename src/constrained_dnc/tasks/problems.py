@@ -1,4 +1,4 @@
-"""Tasks whose problems can be typed and solved by hand, and problems as people write them."""
+"""Tasks whose problems can be typed and solved by hand, and the parsing of such problems."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class AbstractProblemTask(AbstractTask):
 
 
 def read_problems(task: AbstractTask, problems: Any) -> tuple[list[Problem], bool]:
-    """A list of problems from text, plain values or arrays, and whether there was a single one.
+    """A list of problems from text, plain values or arrays, and whether it was a single problem.
 
     >>> from constrained_dnc.tasks.sort import Sort
     >>> read_problems(Sort(), "3 1 4"), read_problems(Sort(), ["3 1 4", (2, 0)])

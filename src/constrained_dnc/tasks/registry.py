@@ -34,7 +34,7 @@ def task_names() -> tuple[str, ...]:
 
 
 def get_task(name: str) -> AbstractTask:
-    """The task of a name, of "package.module:Class" or of "path/to/file.py:Class".
+    """A task by its name, "package.module:Class" or "path/to/file.py:Class".
 
     >>> get_task("sort").solve((2, 0, 1))
     (0, 1, 2)
@@ -48,7 +48,7 @@ def get_task(name: str) -> AbstractTask:
 
 
 def require_task_name(name: str) -> None:
-    """Refuse what cannot name a task, without opening the file of a user-defined one."""
+    """Refuse what cannot name a task; the file of a user-defined one is not opened."""
     is_known = isinstance(name, str) and (name in task_names() or is_import_path(name))
     if not is_known:
         raise SettingError("task", name, f"{one_of(task_names(), name)}, or {ACCEPTED_PATHS}")

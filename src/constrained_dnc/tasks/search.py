@@ -48,8 +48,8 @@ class Search(AbstractProblemTask):
     [[0.0, 0.0], [0.5, 0.0], [1.0, 0.0], [0.0, 1.0]]
 
     Data at steps 1..L, control at L+1, query at L+2, control at L+3, positions from L+4, then the
-    end signal. As their number differs, samples are padded to 2L+4 steps, the most it can take.
-    With L = 1 the one position is 0.
+    end signal. As the number of positions varies, samples are padded to the most steps, 2L+4.
+    With L = 1 the only position is 0.
     """
 
     name = "search"
@@ -137,9 +137,9 @@ class Search(AbstractProblemTask):
         ]
 
     def grade(self, batch: Batch, outputs: Float[np.ndarray, "time batch outputs"]) -> Scores:
-        """Hit rate: entries right at their place / entries of the longer list; both empty is 1.
+        """Hit rate: entries right in their place / entries of the longer list; 1 if both are empty.
 
-        Recall: entries right at their place / entries of the target list; 1 if that is empty.
+        Recall: entries right in their place / entries of the target list; 1 if that is empty.
         """
         answer, num_answered = _listed(outputs, batch.length)
         target, num_targets = _listed(batch.targets.astype(np.float64), batch.length)

@@ -2,7 +2,7 @@
 
 A task needs a name, a summary and `sample`; everything else has a default. A task whose problems
 can be typed and solved by hand subclasses `AbstractProblemTask` (problems.py); one that turns
-numerals into as many numerals subclasses `AbstractNumeralTask` (numeral.py), which needs a rule.
+numerals into equally many numerals subclasses `AbstractNumeralTask` (numeral.py) and needs a rule.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ class AbstractTask(abc.ABC):
             raise SettingError("shape of outputs", values.shape, str(batch.targets.shape))
         return self.grade(batch, values)
 
-    # Outputs may hold infinities and NaN in what follows: these are never right.
+    # From here on, outputs may contain infinities and NaN, which are never right.
 
     def num_steps(self, length: int) -> int:
         """Steps of a batch; depends on the length only, so that compiled code is reused."""
@@ -250,7 +250,7 @@ class AbstractTask(abc.ABC):
         return {}
 
     def perfect_outputs(self, batch: Batch) -> Float[np.ndarray, "time batch outputs"]:
-        """Outputs that are right everywhere: the targets, as logits where the task has these."""
+        """Outputs that are right everywhere: the targets, or logits for cross-entropy."""
         targets = as_floats(batch.targets)
         return 8 * targets - 4 if self.loss == "cross-entropy" else targets
 
@@ -319,7 +319,7 @@ def plain_key(key: Key) -> Key:
 def generator_of(key: Key) -> np.random.Generator:
     """The random generator of a key.
 
-    The number of parts goes first, as (5,) and (5, 0) are one seed to NumPy.
+    The number of parts goes first, as NumPy does not distinguish (5,) from (5, 0).
     """
     parts = key if isinstance(key, Sequence) else (key,)
     return np.random.default_rng((len(parts), *parts))

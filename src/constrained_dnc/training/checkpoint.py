@@ -25,12 +25,12 @@ from constrained_dnc.training.disk import CHECKPOINTS
 from constrained_dnc.training.selection import RuleProgress
 
 COUNTS = ("iteration", "skipped_updates", "skipped_in_a_row", "metrics_bytes", "sums")
-"""Fields of a progress that are plain JSON values."""
+"""Fields of `Progress` that are plain JSON values."""
 
 
 @dataclass
 class Progress:
-    """The state of a training."""
+    """The state of training after an iteration."""
 
     parameters: Any
     optimiser: Any
@@ -39,7 +39,7 @@ class Progress:
     skipped_updates: int = 0
     skipped_in_a_row: int = 0
     metrics_bytes: int = 0  # of metrics.jsonl
-    sums: dict[str, list[float]] = field(default_factory=dict)  # and counts, since the last line
+    sums: dict[str, list[float]] = field(default_factory=dict)  # with counts, since the last line
 
 
 def save_checkpoint(folder: Path, config: Config, progress: Progress) -> None:
@@ -62,7 +62,7 @@ def load_checkpoint(
 ) -> bool:
     """Fill the progress of a new run from the newest checkpoint; False if there is none.
 
-    A corrupt file costs a warning as long as the other one is intact.
+    A corrupt file causes only a warning if the other one is intact.
     """
     newest = _newest(folder, warn)
     if newest is None:

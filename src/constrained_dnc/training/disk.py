@@ -1,11 +1,11 @@
 """The files in the folder of a run.
 
 config.json              settings, versions, machine
-status.json              how far the run is, and why it ended
+status.json              how far the run has got, and why it ended
 metrics.jsonl            one JSON object per line: losses, scores, entropies
 checkpoint-a.safetensors, checkpoint-b.safetensors  all that a resume needs, alternating
 selected.safetensors, selected-RULE.safetensors     the parameters that a rule selected
-start.safetensors        the parameters that the run started from, if those of another model
+start.safetensors        the parameters of another model that the run started from, if any
 nonfinite/iteration-ITERATION.safetensors           the parameters before a skipped update
 tensorboard/, wandb/     the metrics again, with --log
 lock                     held by the process that trains
@@ -31,7 +31,7 @@ SELECTED: dict[SelectionRule, str] = {
 NONFINITE = "nonfinite"
 START = "start.safetensors"
 FILES = (CONFIG, STATUS, METRICS, START, *CHECKPOINTS, *SELECTED.values())
-"""What is written under the lock."""
+"""The files that are written under the lock."""
 TENSORBOARD = "tensorboard"
 FREE_CAPACITY = "free-capacity.json"
 DIGITAL: dict[SelectionRule, str] = {rule: f"digital-{rule}.safetensors" for rule in SELECTED}

@@ -60,7 +60,7 @@ def open_loggers(names: Iterable[LoggerChoice], run: Run) -> Iterator[Log]:
 
 
 def _tensorboard(name: LoggerChoice, run: Run) -> tuple[Log, Callable[[], None]]:
-    """Event files of all lines so far, and of those to come: a resume starts them over."""
+    """Event files of all lines so far and of those to come: a resume rewrites them."""
     folder = run.folder / TENSORBOARD
     shutil.rmtree(folder, ignore_errors=True)
     writer = importlib.import_module(MODULES[name]).SummaryWriter(str(folder))
@@ -78,7 +78,7 @@ def _tensorboard(name: LoggerChoice, run: Run) -> tuple[Log, Callable[[], None]]
 def _tracker(name: LoggerChoice, run: Run) -> tuple[Log, Callable[[], None]]:
     """Weights & Biases, or Trackio, which has its interface.
 
-    A resumed run sends the lines after its last checkpoint again; they are equal.
+    A resumed run sends the lines after its last checkpoint again, unchanged.
     """
     module = importlib.import_module(MODULES[name])
     config: Config = run.config

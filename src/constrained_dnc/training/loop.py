@@ -55,7 +55,7 @@ from constrained_dnc.training.streams import (
 )
 
 MAX_SKIPPED_IN_A_ROW = 100
-"""After this many the run has diverged."""
+"""After this many skipped updates in a row, a run has diverged."""
 TOLERABLE_SHARE = 0.1
 """A run with a larger share of skipped updates is worth a warning."""
 MAX_KEPT = 5
@@ -77,9 +77,9 @@ def train(
 
     SIGINT and SIGTERM leave a checkpoint first, then raise KeyboardInterrupt and
     SystemExit(143). A run resumes with the backend and the number of threads it began with, as
-    its bits depend on both, and becomes longer with a larger number of iterations. With `restart`
-    a run in the folder is moved aside and training starts over. A new run begins with the
-    parameters of `start`, which the config records. `log` names programs that show the metrics.
+    its bits depend on both, and is extended if the config has more iterations. With `restart` a
+    run in the folder is moved aside and training starts over. A new run begins with the parameters
+    of `start`, which the config records. `log` names loggers that also receive the metrics.
     """
     if threads is not None:
         require_integer("threads", threads, 1, MAX_THREADS)
@@ -88,7 +88,7 @@ def train(
     require_loggers(log)
     if isinstance(observer, type):
         raise SettingError("observer", observer, f"an instance, such as {observer.__name__}()")
-    make_optimiser(config.training)  # a mistake is found before a folder is made
+    make_optimiser(config.training)  # mistakes are found before a folder is made
     make_curriculum(config.training)(1)
     if start is not None:
         config = opening.with_start(config, start)
@@ -171,7 +171,7 @@ class TrainingSession:
             has_ended = self.end is not None
             self.config = opening.update_config(stored, config, observer, has_ended=has_ended)
         self._began = time.monotonic()
-        observer.say(f"backend {backend.name}: {'as the run began' if stored else backend.reason}")
+        observer.say(f"backend {backend.name}: {'as before' if stored else backend.reason}")
         where = f"resuming after iteration {self.progress.iteration}" if is_resumed else "a new run"
         observer.say(f"run {folder}: {where}")
 
@@ -244,7 +244,7 @@ class TrainingSession:
         self.observer.progress(self._snapshot(values["loss"]))
 
     def _update(self, batches: IterationBatches) -> tuple[dict[str, float], bool]:
-        """Update the parameters if all is finite; returns losses, gradient norm, whether it was."""
+        """Update the parameters if all is finite; returns losses, norm, and whether it is."""
         progress = self.progress
         model = eqx.combine(progress.parameters, self.static)
         key = constraint_key(self.config, batches.iteration) if model.uses_key else None
@@ -299,7 +299,7 @@ class TrainingSession:
             sums = self.progress.sums
             line |= {name: total / count for name, (total, count) in sums.items()}
             line["skipped_updates"] = self.progress.skipped_updates
-            line |= self._plan()
+            line |= self._scheduled()
             self.progress.sums = {}
         if iteration % training.entropy_every == 0:
             line |= self._entropies()
@@ -308,8 +308,8 @@ class TrainingSession:
             self.observer.log(iteration, line)
             self.log_values(iteration, line)
 
-    def _plan(self) -> dict[str, float | int]:
-        """What a schedule and a curriculum prescribe for this iteration."""
+    def _scheduled(self) -> dict[str, float | int]:
+        """The learning rate of a schedule and the lengths of a curriculum at this iteration."""
         values: dict[str, float | int] = {}
         if callable(self.rate):
             updates = self.progress.iteration - self.progress.skipped_updates
@@ -325,7 +325,7 @@ class TrainingSession:
         """Apply the selection rules to the losses and the score of this iteration.
 
         Loss and score at the unseen length are computed with the new parameters; the training loss
-        is that of the update, NaN if it was skipped.
+        comes from the update and is NaN if that was skipped.
         """
         assert batches.unseen is not None
         model = eqx.combine(self.progress.parameters, self.static)

@@ -1,4 +1,4 @@
-"""metrics.jsonl: append-only; a resume truncates it to where the checkpoint was made."""
+"""metrics.jsonl: append-only; a resume truncates it to its size at the checkpoint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Observers of a training: by default the log, on the command line a progress display."""
+"""Observers of training: by default the log, on the command line a progress display."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Observer:
     """Receives messages, metrics and progress; subclass it for a logger or a display."""
 
     def say(self, sentence: str) -> None:
-        """Called with information."""
+        """Called with messages."""
         logger.info(sentence)
 
     def warn(self, sentence: str) -> None:

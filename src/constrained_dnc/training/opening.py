@@ -1,4 +1,4 @@
-"""Before the first iteration: may this folder be trained in, and from which parameters?"""
+"""Before the first iteration: is a run new, resumed or refused, and with which parameters?"""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _free_name(folder: Path) -> Path:
 
 
 def has_ended_without_checkpoint(folder: Path, config: Config) -> bool:
-    """Whether the folder holds this very run, ended, with its checkpoints deleted."""
+    """Whether the folder holds this run, ended, with its checkpoints deleted."""
     if not (folder / CONFIG).exists() or any((folder / name).exists() for name in CHECKPOINTS):
         return False
     stored = open_run(folder)
@@ -81,7 +81,7 @@ def has_ended_without_checkpoint(folder: Path, config: Config) -> bool:
 
 
 def stored_run(folder: Path) -> Run | None:
-    """The run in a folder, unless it failed in its first iteration: then nothing is lost."""
+    """The run to resume in a folder; one that failed in its first iteration is started over."""
     if not (folder / CONFIG).exists():
         return None
     has_checkpoint = any((folder / name).exists() for name in CHECKPOINTS)
@@ -109,9 +109,9 @@ def refuse_overwriting(run: Run) -> None:
 def refuse_changes(
     stored: Run, config: Config, backend: BackendChoice | AbstractBackend, threads: int | None
 ) -> None:
-    """Refuse to resume with any other setting on which the parameters depend.
+    """Refuse to resume a run if a setting that its parameters depend on has changed.
 
-    More iterations are fine: the result is that of a run with as many from the start.
+    More iterations are fine: the result is as if the run had begun with them.
     """
     folder = stored.folder
     present, wanted = stored.config.identity, config.identity
@@ -129,7 +129,7 @@ def refuse_changes(
         )
     if threads not in (None, stored.threads):
         raise SettingError(
-            f"{folder} began with {stored.threads} threads and can be resumed only with as many"
+            f"{folder} began with {stored.threads} threads and can be resumed only with that many"
         )
     if changed := changed_sources(stored):
         raise RunError(
@@ -184,28 +184,29 @@ def update_config(stored: Run, config: Config, observer: Observer, *, has_ended:
 
 
 def warn_of_environment(run: Run, observer: Observer) -> None:
-    """Warn of other library versions or another machine than at the start of the run."""
+    """Warn if library versions or the machine have changed since the run began."""
     stored, now = read_json(run.folder / CONFIG), environment()
     if changed := differences({kind: stored.get(kind) for kind in now}, now):
-        observer.warn(f"bits may differ, as the run began where {changed}")
+        what = "versions or machine changed since the run began"
+        observer.warn(f"{what}, so its last bits may differ: {changed}")
 
 
 def start_of(run: Run, rule: SelectionRule | None = None) -> tuple[DNC, Start]:
-    """The model of a run, and the record of a training that starts from it."""
+    """The model of a run, and the record of starting from it."""
     selected = run.selected(rule)
     digest = _digest(_tensors_of(selected.model))
     return selected.model, Start(digest, run.config.run_id, selected.rule)
 
 
 def with_start(config: Config, model: DNC) -> Config:
-    """The config of a training that starts from a model; refused if it does not fit."""
+    """The config, with the model that training starts from; refused if it does not fit."""
     tensors = _tensors_of(model)
     _fill(eqx.filter(initial_model(config), eqx.is_inexact_array), tensors)
     start = Start(_digest(tensors))
     if config.start is None:
         return dataclasses.replace(config, start=start)
     if config.start.digest != start.digest:
-        raise SettingError("config.start names other parameters than those of the model")
+        raise SettingError("config.start records parameters that are not those of the model")
     return config
 
 

@@ -21,7 +21,7 @@ from constrained_dnc.recipes import refuse_text, split_recipe
 
 OPTIMISER, SCHEDULE = "training.optimiser", "training.schedule"
 FIELDS = {"beta_1": "b1", "beta_2": "b2", "epsilon": "eps", "weight_decay": "weight_decay"}
-"""Settings of the config, and what optax calls them."""
+"""Settings of the config, and their names in optax."""
 
 Rate: TypeAlias = float | Callable[[Any], Any]
 """A learning rate, or a function of the number of updates so far, skipped ones not counted."""
@@ -82,7 +82,7 @@ def _fields_for(
         if name in settings and value != getattr(TrainingConfig, field):
             raise SettingError(
                 f"training.{field} and the setting {name} of {OPTIMISER} {config.optimiser} "
-                "mean the same; give only one of them"
+                "are the same setting; give only one of them"
             )
     return fields
 

@@ -76,8 +76,8 @@ def replay(run: Run | str | Path, iteration: int | None = None) -> Replayed:
     batch = training_batch(run.task, run.config, iteration)
     if np.isfinite(loss + norm):
         finding = (
-            f"loss ({loss:g}) and gradient (norm {norm:g}) are finite, but not the new parameters "
-            f"or the optimiser's state; learning rate {run.config.training.learning_rate:g}"
+            f"loss ({loss:g}) and gradient (norm {norm:g}) are finite, but the new parameters or "
+            f"optimiser state are not; learning rate {run.config.training.learning_rate:g}"
         )
     else:
         model = load_model(run.config, tensors, path)

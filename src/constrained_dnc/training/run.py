@@ -165,7 +165,7 @@ def read_status(folder: Path) -> Status:
 
 
 def write_status(folder: Path, **values: Any) -> None:
-    """Store the status of now."""
+    """Store the current status."""
     status = Status(**values, updated=datetime.now(UTC).isoformat(timespec="seconds"))
     write_json(folder / STATUS, dataclasses.asdict(status))
 
@@ -218,11 +218,11 @@ def save_run(
     iteration: int | None = None,
     selection: SelectionRule = "score",
 ) -> Run:
-    """Make a run directory from a model of a user-defined loop; every command can read it.
+    """Make a run directory from a model trained in another loop; every command can read it.
 
     `config` must describe the model: its task, approach and sizes. `iteration` is the number of
-    updates, by default that of the config. `selection` names the rule that counts as having
-    selected the parameters; `score` is the one that commands use by default.
+    updates, by default as in the config. `selection` is the rule under which the parameters are
+    stored; commands use `score` by default.
     """
     config, folder = with_absolute_paths(config), Path(folder)
     if selection not in RULES:
@@ -317,7 +317,7 @@ def write_config(folder: Path, config: Config, backend: str, threads: int) -> No
 
 
 def replace_config(folder: Path, config: Config) -> None:
-    """Update the stored config; versions and machine stay those of the start."""
+    """Replace the stored config; versions and machine stay as they were at the start."""
     write_json(folder / CONFIG, read_json(folder / CONFIG) | {"config": as_dict(config)})
 
 
@@ -340,7 +340,7 @@ def environment() -> dict[str, Any]:
 def _version(package: str) -> str | None:
     try:
         return version(package)
-    except PackageNotFoundError:  # used from its sources
+    except PackageNotFoundError:  # not installed
         return None
 
 

@@ -21,7 +21,7 @@ from constrained_dnc.training.metrics import finite_or_none
 class Selection:
     """Finds the lowest running mean over the last `window` values.
 
-    Means of incomplete windows count only until the first window is full. Ties go to the earlier.
+    Means of incomplete windows count only until the first window is full. The earlier of ties wins.
 
     >>> selection = Selection(window=2)
     >>> [selection.add(iteration, loss) for iteration, loss in ((10, 1.0), (20, 5.0), (30, 3.0))]
@@ -44,7 +44,7 @@ class Selection:
         return math.fsum(self._values) / len(self._values) if self._values else None
 
     def add(self, iteration: int, loss: float) -> bool:
-        """Add a loss, infinite if NaN; whether this iteration is the best so far."""
+        """Add a loss, where NaN counts as infinite; whether this iteration is the best so far."""
         self._values.append(loss if math.isfinite(loss) else math.inf)
         mean = self.mean
         assert mean is not None
@@ -131,7 +131,7 @@ class RuleProgress:
 
     selection: Selection | SpikeFilteredSelection
     parameters: Any = None
-    """Of the best iteration; None before the first measurement."""
+    """The parameters of the best iteration; None before the first measurement."""
     stored_iteration: int | None = None
     """The best iteration when this process last wrote the parameters to the run directory."""
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 SECONDS_TO_COMPILE = 8
-"""After SIGTERM; cluster schedulers kill a job half a minute after it, some after ten seconds."""
+"""After SIGTERM: cluster schedulers kill a job half a minute later, some after ten seconds."""
 
 
 class Stop:
@@ -21,7 +21,7 @@ class Stop:
     is_compiling = False
     """Whether the main thread may be in XLA's compiler, where Python handles no signal."""
 
-    def ask(self, number: int, frame: FrameType | None = None) -> None:
+    def remember(self, number: int, frame: FrameType | None = None) -> None:
         """Handle a signal by remembering it."""
         self.signal = signal.Signals(number)
 
@@ -45,7 +45,7 @@ def postponed_signals(say: Callable[[str], None]) -> Iterator[Stop]:
         yield stop
         return
     numbers = [n for n in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(n) != signal.SIG_IGN]
-    handlers = {number: signal.signal(number, stop.ask) for number in numbers}
+    handlers = {number: signal.signal(number, stop.remember) for number in numbers}
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     wakeup = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
@@ -86,8 +86,8 @@ def interrupts_wait() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread() or before == signal.SIG_IGN:
         yield
         return
-    signal.signal(signal.SIGINT, stop.ask)  # the mask is inherited, other threads have their own
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    signal.signal(signal.SIGINT, stop.remember)  # the mask does not cover other threads
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # children inherit it
     try:
         yield
     finally:

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import jax
 
-from constrained_dnc.config import Config, TrainingConfig
+from constrained_dnc.config import Config, EvaluationConfig, TrainingConfig
 from constrained_dnc.errors import SettingError
 from constrained_dnc.lengths import NO_CURRICULUM, parse_curriculum
 from constrained_dnc.plugins import is_import_path, load_function, naming_failures
@@ -27,7 +27,7 @@ Curriculum: TypeAlias = Callable[[int], tuple[int, int]]
 
 
 def make_curriculum(config: TrainingConfig) -> Curriculum:
-    """The training lengths of the config: stages, a user-defined function, or always the same.
+    """The training lengths of the config: stages, a user-defined function, or one fixed range.
 
     >>> lengths = make_curriculum(TrainingConfig(min_length=1, curriculum="0:1..5,100:2..8"))
     >>> lengths(1), lengths(100), lengths(101)
@@ -83,7 +83,7 @@ def sample_iteration(
 def training_batch(
     task: AbstractTask, config: Config, iteration: int, lengths: Curriculum | None = None
 ) -> Batch:
-    """The batch of an update, of a random length; `lengths` saves loading a user's curriculum."""
+    """The batch of an update, of a random length; `lengths` saves loading the curriculum again."""
     training = config.training
     shortest, longest = (lengths or make_curriculum(training))(iteration)
     generator = generator_of((config.seed, LENGTHS, iteration))
@@ -102,8 +102,8 @@ def entropy_batch(task: AbstractTask, config: Config, iteration: int) -> Batch:
     return task.sample(key, ENTROPY_BATCH_SIZE, config.training.max_length)
 
 
-def evaluation_batch(task: AbstractTask, config: Config, length: int, index: int) -> Batch:
-    """A batch of one length; it depends on the evaluation seed, not on the run's."""
-    evaluation = config.evaluation
-    key = (evaluation.seed, EVALUATION, length, index)
-    return task.sample(key, evaluation.batch_size, length)
+def evaluation_batch(
+    task: AbstractTask, settings: EvaluationConfig, length: int, index: int
+) -> Batch:
+    """A batch of one length; it depends on the evaluation seed, not on the run or the model."""
+    return task.sample((settings.seed, EVALUATION, length, index), settings.batch_size, length)

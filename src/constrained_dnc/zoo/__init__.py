@@ -24,7 +24,7 @@ SCORES = "scores.json"
 METADATA = {
     "trial": int, "trials": list, "iterations": int, "iteration": int, "commit": str, "scores": dict
 }  # fmt: skip
-"""The types of what scores.json must hold."""
+"""The fields that scores.json must have, and their types."""
 RULE: SelectionRule = "score"
 """Every model comes with the parameters selected by this rule."""
 
@@ -49,7 +49,7 @@ class Pretrained:
         metadata = read_json(path)
         for name, kind in METADATA.items():
             if not isinstance(metadata.get(name), kind):
-                raise RunError(f"{path} cannot be read: {name} is missing or no {kind.__name__}")
+                raise RunError(f"{path} cannot be read: {name} must be of type {kind.__name__}")
         return metadata
 
     def memories(self, selection: SelectionRule = RULE) -> tuple[str, ...]:
@@ -85,7 +85,7 @@ def is_name(run: str | Path) -> bool:
 
 
 def find(name: str | Path) -> Pretrained:
-    """The model of that name."""
+    """The pretrained model with this name."""
     models, name = pretrained(), str(name)
     if not models:
         raise SettingError("this installation has no pretrained models")

@@ -17,7 +17,7 @@ constexpr float epsilon = 1e-6f;
 constexpr float largest_exponent = 80.0f;
 constexpr int largest_compared_memory = 128;  // measured for this kernel; for XLA it is 160
 
-// Look-up by content: what is asked for, where, and what is found, [head][slot].
+// Look-up by content: keys, memory, and the weights that are found, [head][slot].
 struct Lookup {
   const float *keys, *strengths;
   int heads;
@@ -136,8 +136,8 @@ void sort_slots(int* order, const float* filled, int slots) {
   }
 }
 
-// The same order from every slot's rank, the number of slots before it: all pairs, but no branch
-// that depends on the values. A slot that is not a number leaves another one's place as it was.
+// The stable order from every slot's rank, the number of slots before it: compares all pairs, but
+// without branches that depend on the values. A NaN leaves another slot's place unchanged.
 void rank_slots(int* order, const float* filled, const MemorySizes& s) {
   const int slots = s.visited;
   for (int j = 0; j < s.span; j += lanes) {
@@ -174,7 +174,7 @@ void allocation_weights(float* weights, int* order, float* filled, const float* 
   }
 }
 
-// All of the weight on the slot that has the most; the first of equals.
+// All weight on the slot that has the most; ties go to the lower index.
 void one_hot(float* weights, const MemorySizes& s) {
   Vec total{};
   for (int j = 0; j < s.span; j += lanes) total += load(weights + j);

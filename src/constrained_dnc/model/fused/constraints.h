@@ -33,8 +33,8 @@ struct Least {
   }
 };
 
-// Every row becomes the nearest of the given states, the first of equals: the one with the least
-// |s|^2 / 2 - s c. Not a number is nearest to the first.
+// Every row becomes the nearest of the given states, the one with the least |s|^2 / 2 - s c. Ties
+// and NaN go to the first.
 void snap(const Run& run, const Constraint& c, float* cells) {
   const int H = run.H;
   Least least[largest_group];

@@ -49,7 +49,7 @@ void lstm_cell(LstmCell x, const float* bias, const Shape& s) {
   });
 }
 
-// Lstm, whose gates see h, and PeepholeLstm, whose gates see c.
+// Lstm, whose gates see h or, with peephole, c.
 void lstm(const Run& run, int t) {
   run.apply(weight_1, {run.gates(t), run.gates_row}, run.b, {run.control(t), run.control_row});
   for (int i = 0; i < run.b; ++i) lstm_cell(LstmCell(run, t, i), run.parameter(bias_1), run.s);

@@ -22,7 +22,7 @@ struct LstmCellBack {
   const float* hidden;
 };
 
-// `bound`: of the cell state, unless its clipping is done.
+// `bound` clips the cell state, unless its clipping has been handled.
 void lstm_cell_back(LstmCellBack d, LstmCell x, const Shape& s, float bound) {
   const int H = s.hidden;
   over_row(H, [&](int k, auto get, auto put) {

@@ -18,7 +18,7 @@
 namespace cdnc {
 namespace {
 
-// Before the last step nothing comes back from the one after.
+// No gradient comes from beyond the last step.
 void last_state_back(const Run& run) {
   const Scratch& c = run.job.scratch;
   std::memset(c.d_cell, 0, size_t(run.b) * run.H * sizeof(float));
@@ -27,7 +27,7 @@ void last_state_back(const Run& run) {
   std::memset(c.d_link, 0, run.b * run.layout.link * sizeof(float));
 }
 
-// Of all steps, to h and the read vectors.
+// From the outputs of all steps to h and the read vectors.
 void outputs_back(const Run& run) {
   const Scratch& c = run.job.scratch;
   const int Y = run.Y, rows = run.s.steps * run.b;

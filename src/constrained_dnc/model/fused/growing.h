@@ -25,7 +25,7 @@ inline int slots_visited(const Extent& e, const MemorySizes& s) {
   return s.used_slots && reached < e.existing ? reached : e.existing;
 }
 
-// Make room for the slots that are visited in what the last step left: empty ones, as at the start.
+// Extend the state of the last step to the slots that are visited now, with empty ones.
 void widen(Extent& e, const MemoryState& old, float* link, MemorySizes& s) {
   s.resize(slots_visited(e, s));
   const int from = round_up(e.visited, lanes);

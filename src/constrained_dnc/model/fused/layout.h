@@ -1,5 +1,5 @@
-// Where everything stands in the buffers. What lays a part out also says how large it is: laid out
-// over nothing, it is counted.
+// Where everything is in the buffers. The code that lays out a part also measures it: over a null
+// pointer, it only counts.
 #pragma once
 
 #include <cstddef>

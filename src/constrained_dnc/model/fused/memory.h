@@ -1,4 +1,4 @@
-// memory.py for one sample: a function here has the name of the one there, and its gradient, in
+// dnc_memory.py for one sample: a function here has the name of the one there, and its gradient, in
 // memory_back.h, the same name with _back.
 #pragma once
 
@@ -87,8 +87,8 @@ void set_norms(const MemoryState& state, const MemorySizes& s) {
   }
 }
 
-// What the next sample works on. It is asked for in parts, in between the parts of this one's work:
-// all at once would hold up the loads of this one.
+// The data of the next sample, prefetched in parts during the work on this one: all at once would
+// hold up the loads of this one.
 struct Next {
   const float *link, *old, *now, *d_link, *carried;  // null when there is no next one
   size_t link_size, state_size, carried_size;
@@ -96,7 +96,7 @@ struct Next {
 
 // Inlined always: GCC drops calls of functions that do nothing but prefetch.
 CDNC_INLINE void fetch(const float* from, size_t count, int part = 0, int parts = 1) {
-  if (!from || count > 16384) return;  // long rows are streams that the processor sees by itself
+  if (!from || count > 16384) return;  // the processor prefetches long rows
   const size_t end = count * (part + 1) / parts;
   const size_t first = count * part / parts / floats_per_line * floats_per_line;
   for (size_t k = first; k < end; k += floats_per_line)
@@ -194,8 +194,8 @@ struct LinkRows {
 
 constexpr int rows_at_once = lanes / 4;  // for four heads: a sum for every lane of a vector
 
-// `link_after_write` of `rows_at_once` rows from i on, and their L w. What is in both loops is copied
-// out of memory first: the compiler cannot know that the stores leave it alone.
+// `link_after_write` of `rows_at_once` rows from i on, and their L w. What both loops use is loaded
+// first: the compiler cannot know that the stores do not change it.
 template <int heads>
 inline void update_and_read_forward(const LinkRows& x, int i, const MemorySizes& s) {
   const float *w = x.write_weights, *p = x.precedence, *previous = x.previous;

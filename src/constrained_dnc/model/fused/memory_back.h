@@ -18,7 +18,7 @@ namespace {
 struct AccessBack {
   Interface interface, d_interface;  // the second is out
   MemoryState old, now;
-  float* link;           // after the write, made again
+  float* link;           // after the write, recomputed
   const float* old_link;
   float* d_link;         // that of the link after, then before
   Carried carried;       // gradients after the step, then before
@@ -203,7 +203,7 @@ void write_lookup_back(const AccessBack& b, const MemorySizes& s) {
   }
 }
 
-// Member by member, since most of them have the same type: so nobody swaps two unseen.
+// Member by member: most have the same type and could be swapped unnoticed.
 inline WriteBack write_of(const AccessBack& b, const MemorySizes& s) {
   const Interface &x = b.interface, &d = b.d_interface;
   const AccessBackScratch& c = b.scratch;
@@ -274,7 +274,7 @@ void access_back(const AccessBack& b, const MemorySizes& s) {
   const MemoryState &old = b.old, &now = b.now;
   const AccessBackScratch& c = b.scratch;
   fetch(b.next.link, b.next.link_size);
-  // The link after the write is cheaper to make than to fetch.
+  // The link after the write is cheaper to recompute than to load.
   link_after_write({b.link, b.old_link, now.write_weights, old.precedence}, s.visited, s);
   access_back_to_write(b, s);
   fetch(b.next.now, b.next.state_size);

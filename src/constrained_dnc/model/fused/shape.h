@@ -54,8 +54,8 @@ struct Shape {
   // Without `keep` only slots that were touched need to be visited.
   CDNC_INLINE bool visits_touched() const { return used_slots && !keep && !continues; }
   CDNC_INLINE bool resizes() const { return start > 0 || visits_touched(); }
-  // The most slots that can be visited: a step uses up the worth of one, and never more than `start`
-  // shall be free.
+  // The most slots that can be visited: each step fills at most one, and at most `start` need to be
+  // free.
   CDNC_INLINE int room() const {
     long most = slots;
     if (start && long(start) + steps < most) most = long(start) + steps;

@@ -27,7 +27,7 @@ typedef float LooseVec __attribute__((vector_size(4 * CDNC_LANES), may_alias, al
 typedef int32_t Mask __attribute__((vector_size(4 * CDNC_LANES), may_alias));
 typedef uint32_t Bits __attribute__((vector_size(4 * CDNC_LANES), may_alias));
 
-// Lanes of `a`, counted from 0, and of `b`, counted on from there; GCC before 12 has only its own.
+// Lanes of `a`, counted from 0, and of `b`, counted on from there; GCC before 12 lacks Clang's.
 #if defined(__clang__)
 #define CDNC_SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
 #else

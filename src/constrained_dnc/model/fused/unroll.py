@@ -26,7 +26,7 @@ try:
     import constrained_dnc.model.fused._kernel as _kernel  # noqa: PLR0402 (absent or broken?)
 except ModuleNotFoundError:
     _why_missing = (
-        "the kernel was not compiled when the package was installed, as without a C++17 compiler"
+        "the kernel was not compiled when the package was installed; it needs a C++17 compiler"
     )
 except ImportError as error:
     _why_missing = f"the compiled kernel cannot be loaded: {error}"
@@ -43,7 +43,7 @@ def simd_levels() -> list[str]:
 
 
 class Forward(NamedTuple):
-    """The result of a forward; weights and state if requested, slots only for a growing memory."""
+    """A forward pass; weights and state if requested, slots only for a growing memory."""
 
     outputs: Float[np.ndarray, "time batch outputs"]
     cell_states: Float[np.ndarray, "time batch cell"]
@@ -51,15 +51,15 @@ class Forward(NamedTuple):
     write_weights: Float[np.ndarray, "time batch slots"] | None
     slots: Int[np.ndarray, "time batch"] | None
     state: DNCState | None  # after the last step
-    call_id: int  # of the forward, for its backward
+    call_id: int  # for the backward pass
     kernel: object  # that ran it
-    structure: Any  # of the model, if its gradient may be needed
+    structure: Any  # of the model, for the gradient
 
 
 class FusedUnroll:
     """Runs DNCs of any size in a workspace that is kept between calls; one per thread.
 
-    `threads` share the batch. For a fixed number of them all results repeat bit for bit.
+    `threads` share the batch. With a fixed number of them, results are reproducible bit for bit.
     """
 
     def __init__(self, threads: int = 1, simd: str | None = None):
@@ -131,9 +131,9 @@ class FusedUnroll:
         output_cotangents: Any,  # (time, batch, outputs), checked by the kernel
         cell_cotangents: Any,  # (time, batch, cell), or None for a loss that does not see them
     ) -> DNC:
-        """The gradient of every parameter, as a DNC of NumPy arrays; once for a kept `run`.
+        """The gradient of every parameter, as a DNC of NumPy arrays, after a forward with `keep`.
 
-        Refused if another kernel ran it, or if this kernel has run forward since, in any thread.
+        It can be called once, and only for this kernel's latest forward pass, in any thread.
         """
         refuse_traced(output_cotangents, cell_cotangents)
         if run.kernel is not self._kernel:
@@ -191,7 +191,7 @@ def _refuse_unsupported(dnc: DNC) -> None:
 def _plan(structure: Any) -> tuple[_kernel.Settings, list[str | None]]:
     """The settings of all models of this structure, and the kernel's names for their leaves.
 
-    Arrays of constraints are no parameters of the kernel.
+    The arrays of constraints are not parameters of the kernel: their name is None.
     """
     dnc = jax.tree.unflatten(structure, [np.zeros(0, np.float32)] * structure.num_leaves)
     _refuse_unsupported(dnc)
@@ -215,7 +215,7 @@ def _plan(structure: Any) -> tuple[_kernel.Settings, list[str | None]]:
 
 
 def _changes(dnc: DNC, steps: tuple[int, ...], key: Array | None) -> list[tuple[str, object]]:
-    """What the constraints do to the cell state, in their order."""
+    """What the constraints do to the cell state, in order."""
     changes: list[tuple[str, object]] = []
     for index, constraint in enumerate(dnc.constraints):
         match constraint:
@@ -235,7 +235,7 @@ def _changes(dnc: DNC, steps: tuple[int, ...], key: Array | None) -> list[tuple[
 def _noise(
     key: Array, shape: tuple[int, int, int], index: int, sigma: float
 ) -> Float[Array, "time batch cell"]:
-    """What the constraint of this index adds at every step, as `DNC.unroll` draws it."""
+    """The noise that the constraint with this index adds at every step, as in `DNC.unroll`."""
     time, batch, cell = shape
 
     def draw(key: Array) -> Float[Array, "cell"]:
@@ -247,7 +247,7 @@ def _noise(
 
 
 def _state_arrays(state: DNCState) -> dict[str, Float[np.ndarray, "batch ..."]]:
-    """The arrays of a state by the names that the kernel has for them."""
+    """The arrays of a state by the kernel's names."""
     controller = vars(state.controller) if isinstance(state.controller, LstmState) else {}
     arrays = {**controller, **vars(state.memory), "reads": state.reads}
     return {
@@ -258,7 +258,7 @@ def _state_arrays(state: DNCState) -> dict[str, Float[np.ndarray, "batch ..."]]:
 
 
 def _dnc_state(arrays: dict[str, Float[np.ndarray, "batch ..."]]) -> DNCState:
-    """A state from arrays by the names that the kernel has for them."""
+    """A state from arrays by the kernel's names."""
     values = {name: jnp.asarray(array) for name, array in arrays.items()}
     reads, cell, hidden = values.pop("reads"), values.pop("cell", None), values.pop("hidden", None)
     controller = () if cell is None else LstmState(cell, hidden)

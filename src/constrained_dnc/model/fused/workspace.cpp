@@ -104,7 +104,7 @@ float* Block::reserve(size_t floats) {
 namespace {
 
 // Hands out buffers that start with a cache line. Under the address sanitizer a buffer starts as
-// not-a-numbers and a gap that nothing may touch follows it.
+// NaN, and a gap that nothing may touch follows it.
 struct AlignedStack : Stack {
   explicit AlignedStack(float* at) : Stack{at} {}
   float* operator()(size_t floats) {
@@ -165,8 +165,8 @@ int group_size(const Shape& s, const Layout& layout) {
   return std::clamp<int>(cache / sample, s.keep ? 8 : 4, largest_group);
 }
 
-// Tiny numbers count as zero inside the kernel, as they do in XLA; some processors are very slow
-// with them.
+// Denormal numbers count as zero inside the kernel, as in XLA; some processors are very slow with
+// them.
 struct FlushTiny {
 #if defined(__SSE2__)
   unsigned before = _mm_getcsr();

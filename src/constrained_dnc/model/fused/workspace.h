@@ -47,8 +47,8 @@ class Workspace {
  public:
   Workspace(int threads, const Level& level);
 
-  // Fills `results`, from empty memories or from the state `start`. Nothing of the caller's is read
-  // again later.
+  // Fills `results`, from empty memories or from the state `start`. The caller's arrays are not
+  // read afterwards.
   void forward(Shape shape, const float* const* parameters, const float* inputs, Results results,
                std::vector<Constraint> constraints = {}, const float* const* start = nullptr);
 
