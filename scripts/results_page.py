@@ -212,16 +212,23 @@ def pages(report: Report, docs: Path) -> dict[Path, str]:
 
 def digital_picture(report: Report) -> Figure:
     """Pretrained models with more slots, as networks and with digital inference."""
-    findings, memory = report.rules["unseen"], str(10 * report.study.memory_size)
+    findings, memory = report.main, str(10 * report.study.memory_size)
     colour = colours_of([CONSTRAINED])[CONSTRAINED]
     figure, panels = grid(2, columns=2, width=3.6, height=2.4)
     for panel, task in zip(panels, ("copy", "add"), strict=True):
-        digital = findings.digital.curves[memory, task, CONSTRAINED]
+        digital = findings.digital.curves[memory, task, CONSTRAINED].iloc[-1:]
         network = findings.curves[memory, task, CONSTRAINED].loc[digital.index]
-        for (curve,), look in ((network.to_numpy(), "-"), (digital.to_numpy(), "-.")):
-            panel.plot(network.columns, 100 * curve[: network.shape[1]], look, color=colour)
+        for curve, look, name, at in (
+            (network, "-", "network", 0.62),
+            (digital, "-.", "digital", 0.85),
+        ):
+            (scores,) = curve.to_numpy()
+            panel.plot(curve.columns, 100 * scores, look, color=colour)
+            last = curve.columns[scores >= at][-1]
+            panel.annotate(f" {name}", (last, 100 * at), color=colour, fontsize=8, va="center")
         panel.plot(findings.floors[task].index, 100 * findings.floors[task], "k:", lw=0.8)
         panel.axvspan(*report.study.training_lengths, color="0.93", lw=0)
+        panel.axhline(95, color="0.8", lw=0.8, zorder=0)
         panel.set(title=task, xlim=(0, 500), ylim=(0, 103), xlabel="length")
     panels[0].set_ylabel("right entries (%)")
     return figure

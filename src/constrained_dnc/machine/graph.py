@@ -18,6 +18,8 @@ from constrained_dnc.machine.automaton import Machine
 from constrained_dnc.model.dnc import DNC
 
 LONGEST_LABEL = 24
+CHAIN = 5
+"""States in a row of a drawing, if they form a chain."""
 
 
 def describe(machine: Machine) -> list[list[str]]:
@@ -120,41 +122,55 @@ def machine_svg(machine: Machine) -> str:
 
 
 def draw(machine: Machine) -> Figure:
-    """States in columns by their distance from the start, arrows with the inputs."""
+    """States in columns by their distance from the start, arrows with the inputs.
+
+    A long chain of states turns at the end of a row and goes back in the next one.
+    """
     depth = _depths(machine)
     columns = [[q for q, at in depth.items() if at == x] for x in range(max(depth.values()) + 1)]
     tallest = max(map(len, columns))
-    place = {
-        state: (2.4 * x, -1.5 * (y - (len(column) - 1) / 2))
-        for x, column in enumerate(columns)
-        for y, state in enumerate(column)
-    }
-    figure = Figure(figsize=(2.4 * len(columns) + 0.4, 1.5 * tallest + 1.2), layout="tight")
+    width = min(len(columns), CHAIN) if tallest == 1 else len(columns)
+    height = 1.5 * tallest + 0.2
+    place: dict[int, tuple[float, float]] = {}
+    for at, column in enumerate(columns):
+        row, across = divmod(at, width)
+        across = width - 1 - across if row % 2 else across
+        for down, state in enumerate(column):
+            place[state] = 2.4 * across, -1.5 * (down - (len(column) - 1) / 2) - height * row
+    rows = -(-len(columns) // width)
+    figure = Figure(figsize=(2.4 * width + 0.4, height * rows + 1), layout="tight")
     axes: Any = figure.add_subplot()
     axes.set_axis_off()
     axes.set_aspect("equal")
-    axes.set_xlim(-1.1, 2.4 * (len(columns) - 1) + 1.1)
-    axes.set_ylim(-0.75 * tallest - 0.5, 0.75 * tallest + 0.7)
+    axes.set_xlim(-1.1, 2.4 * (width - 1) + 1.1)
+    axes.set_ylim(-height * (rows - 0.5) - 0.4, height / 2 + 0.6)
     for state, (x, y) in place.items():
         box = {"boxstyle": "round,pad=0.4", "facecolor": "white", "edgecolor": BLUE}
         name = machine.state_names[state].replace(" ", "\n", 1)
         axes.text(x, y, name, ha="center", va="center", fontsize=9, bbox=box, zorder=3)
     for (state, after), names in edges(machine).items():
-        _arrow(axes, place[state], place[after], _shortened(names))
+        bend = 0.0 if depth[after] == depth[state] + 1 else -0.3
+        _arrow(axes, place[state], place[after], bend, _shortened(names))
     return figure
 
 
-def _arrow(axes: Any, tail: tuple[float, float], head: tuple[float, float], label: str) -> None:
+def _arrow(
+    axes: Any, tail: tuple[float, float], head: tuple[float, float], bend: float, label: str
+) -> None:
     (x, y), (u, v) = tail, head
     style: dict[str, Any] = {"arrowstyle": "-|>", "mutation_scale": 11, "color": "0.35"}
     if tail == head:  # a loop above the box
         ends, bend, at = ((x - 0.3, y + 0.25), (x + 0.3, y + 0.25)), -1.3, (x, y + 0.78)
     else:
-        bend = 0.0 if abs(u - x) < 3 and u > x else -0.3
         ends, at = (tail, head), ((x + u) / 2, (y + v) / 2 + 0.12 + abs(bend) * abs(u - x) / 2)
-        style |= {"shrinkA": 32, "shrinkB": 32}
+        style |= {"shrinkA": 20 if x == u else 32, "shrinkB": 20 if x == u else 32}
     axes.add_patch(FancyArrowPatch(*ends, connectionstyle=f"arc3,rad={bend}", zorder=1, **style))
-    axes.text(*at, label, ha="center", va="bottom", fontsize=8)
+    beside = (
+        {"ha": "left", "va": "center"}
+        if x == u and tail != head
+        else {"ha": "center", "va": "bottom"}
+    )
+    axes.text(at[0] + 0.1 * (beside["ha"] == "left"), at[1], label, fontsize=8, **beside)
 
 
 def _depths(machine: Machine) -> dict[int, int]:
