@@ -29,7 +29,7 @@ COPIED = (
     "results/*.json",
 )
 SECTIONS = {
-    "Start": ("docs/install", "docs/tutorial", "docs/faq", "docs/gallery"),
+    "Start": ("docs/install", "docs/tutorial", "docs/idea", "docs/faq"),
     "How to": (
         "docs/training",
         "docs/reproduce",
@@ -42,14 +42,20 @@ SECTIONS = {
         "docs/pytorch",
     ),
     "Understand": (
-        "docs/idea",
         "docs/results",
-        "docs/results-tables",
+        "docs/gallery",
         "docs/selection",
         "docs/memory-size",
         "docs/machine",
     ),
-    "Reference": ("reference/index", "docs/runs", "docs/equations", "docs/fidelity", "CHANGELOG"),
+    "Reference": (
+        "reference/index",
+        "docs/runs",
+        "docs/results-tables",
+        "docs/equations",
+        "docs/fidelity",
+        "CHANGELOG",
+    ),
     "Internals": (
         "CONTRIBUTING",
         "docs/kernel",

@@ -30,6 +30,7 @@ from constrained_dnc.report.curves import score_against_length, score_by_memory
 from constrained_dnc.report.drawing import grid, png, style
 from constrained_dnc.report.length_tables import CONTROLLERS, lengths_of
 from constrained_dnc.report.overview import budget_warning, thousands, unlearnt
+from constrained_dnc.report.score_tables import properties
 from constrained_dnc.report.states import memory_modes, properties_against_score, state_picture
 from constrained_dnc.report.tables import DASH, Table, percent
 from constrained_dnc.study import read_study
@@ -92,8 +93,9 @@ class Page:
         return percent(self.main.floors[task][length])
 
     def measured(self, name: str, task: str, approach: str) -> str:
-        """The curvature or state count of an approach."""
-        cells = self.tables["curvature"].cells
+        """The curvature of an approach by the rule of the analyses, its state count by `score`."""
+        findings = self.report.analysed if name == "curvature" else self.main
+        cells = properties(findings).cells
         known = (task, name) in cells.index and approach in cells
         return str(cells.loc[(task, name), approach]) if known else DASH
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -45,9 +46,9 @@ DATA = (f"{RESULTS}/*.parquet", f"{ANALYSIS}/*.npz", f"{EMBEDDINGS}/*.npy")
 
 
 def ship_results(study: Path, target: Path) -> None:
-    """Copy the files that a report is made from; the command in study.json names the copy."""
+    """Copy the files that a report is made from; the command in study.json has no local paths."""
     request = read_json(study / STUDY)
-    request["command"] = request["command"].replace(str(study), target.name)
+    request["command"] = re.sub(r"[^\s']*/", "", request["command"])
     new = target.with_name(f".{target.name}.new")
     shutil.rmtree(new, ignore_errors=True)
     new.mkdir(parents=True)

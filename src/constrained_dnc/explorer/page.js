@@ -13,7 +13,7 @@ const KEY_STEP = 8; // steps between two link matrices that are kept
 
 const PANELS = [
   {name: "states", title: "Cell state", column: 0,
-   note: `in the plane of its first two principal components; thin: 32 random problems as long. Look whether all
+   note: `in the plane of its first two principal components; thin: 32 random problems of the same length. Check whether all
      problems share one narrow path that returns to the same places (a small machine, which can go on like that on
      longer inputs), or whether paths spread and drift.`},
   {name: "machine", title: "Machine", column: 1,
