@@ -19,6 +19,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from matplotlib.figure import Figure
@@ -220,14 +221,16 @@ def digital_picture(report: Report) -> Figure:
     for panel, task in zip(panels, ("copy", "add"), strict=True):
         digital = findings.digital.curves[memory, task, CONSTRAINED].iloc[-1:]
         network = findings.curves[memory, task, CONSTRAINED].loc[digital.index]
-        for curve, look, name, at in (
-            (network, "-", "network", 0.62),
-            (digital, "-.", "digital", 0.85),
+        for curve, look, name, side in (
+            (network, "-", "network", -1),
+            (digital, "-.", "digital", 1),
         ):
-            (scores,) = curve.to_numpy()
-            panel.plot(curve.columns, 100 * scores, look, color=colour)
-            last = curve.columns[scores >= at][-1]
-            panel.annotate(f" {name}", (last, 100 * at), color=colour, fontsize=8, va="center")
+            (scores,) = 100 * curve.to_numpy()
+            panel.plot(curve.columns, scores, look, color=colour)
+            last = np.flatnonzero(scores >= 80)[-1]  # where it falls below 80 %
+            at = np.interp(-80, -scores[last : last + 2], curve.columns[last : last + 2])
+            where = {"ha": "left" if side > 0 else "right", "va": "center", "xytext": (7 * side, 0)}
+            panel.annotate(name, (at, 80), textcoords="offset points", color=colour, **where)
         panel.plot(findings.floors[task].index, 100 * findings.floors[task], "k:", lw=0.8)
         panel.axvspan(*report.study.training_lengths, color="0.93", lw=0)
         panel.axhline(95, color="0.8", lw=0.8, zorder=0)
@@ -240,11 +243,16 @@ def pictures(report: Report) -> Iterator[tuple[str, Figure]]:
     """The figures that the documents show, by file name."""
     main = report.main
     yield "digital-copy", digital_picture(report)
-    yield "gallery-properties", properties_against_score(report.analysed)
+    yield "gallery-properties", properties_against_score(report.analysed, ("sort", "copy"))
     for mode in ("write", "read"):
         yield f"gallery-{mode}-modes", memory_modes(report.analysed, "copy", mode)
     yield "states-copy", state_picture(report.analysed, "copy", (BASELINE, CONSTRAINED))
-    yield "paper-100k", score_against_length(main, main.trained_memory, ("sort", "copy"))
+    yield (
+        "paper-100k",
+        score_against_length(
+            main, main.trained_memory, ("sort", "copy"), tuple(CONTROLLERS), digital=False
+        ),
+    )
     for task in ("sort", "copy", "add"):
         yield f"memory-{task}", score_by_memory(main, task)
 

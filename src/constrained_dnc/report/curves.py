@@ -80,15 +80,18 @@ def score_against_length(
     memory: str,
     tasks: Sequence[str] | None = None,
     approaches: Sequence[str] | None = None,
+    *,
+    digital: bool = True,
 ) -> Figure:
-    """A panel per task, a line per trial."""
+    """A panel per task, a line per trial and, with `digital`, one per trial with those parts."""
     shown = tasks or findings.tasks_with(memory)
     columns, width = (3, 4.0) if len(shown) > 4 else (2, 4.0 if len(shown) > 1 else 6.4)
     figure, panels = grid(len(shown), columns=columns, width=width, height=2.7)
     for panel, task in zip(panels, shown, strict=True):
         keys = findings.keys([memory], [task], approaches)
         _draw(panel, findings, keys)
-        _draw_trials(panel, findings.digital, keys)
+        if digital:
+            _draw_trials(panel, findings.digital, keys)
         _label_lines(panel, findings, keys)
         panel.set_title(task, loc="left")
     return _finish(figure)

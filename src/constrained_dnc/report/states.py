@@ -89,12 +89,12 @@ def best_and_worst(findings: Findings, task: str, approach: str) -> list[str]:
     return ranked[:BEST] + ranked[BEST:][-WORST:]
 
 
-def properties_against_score(findings: Findings) -> Figure:
+def properties_against_score(findings: Findings, tasks: Sequence[str] | None = None) -> Figure:
     """By task a panel for the curvature and, if it is known, one for the state count beside it."""
     colours = colours_of(findings.approaches)
     frame = findings.instances.dropna(subset=[*PROPERTIES], how="all")
     known = [name for name in PROPERTIES if frame[name].notna().any()]
-    tasks = [task for task in findings.tasks if (frame["task"] == task).any()]
+    tasks = [task for task in tasks or findings.tasks if (frame["task"] == task).any()]
     names = [name for name in findings.approaches if (frame["approach"] == name).any()]
     taus = {(name, it.task): it.tau for name in known for it in findings.correlations(name)}
     figure, panels = grid(len(known) * len(tasks), columns=4, width=2.9, height=2.5)
