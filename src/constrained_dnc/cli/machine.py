@@ -24,7 +24,8 @@ class Machine(ModelOptions):
     """Extract the finite-state machine inside a model, and say how faithful it is."""
 
     lengths: Annotated[str | None, option(metavar="LENGTHS")] = None
-    """Lengths at which network and machine are compared; by default training's, and twice that."""
+    """Lengths at which network and machine are compared; by default the shortest and the longest
+    training length, and twice the longest."""
     memory: Annotated[int | None, option()] = None
     """Slots in that comparison; by default as in training."""
     samples: int = 64
@@ -80,6 +81,8 @@ def print_machine(extraction: Extraction) -> None:
         f"commands: {commands}, transitions seen: {extraction.transitions}; "
         f"{100 * extraction.conflicts:.2f} % of steps conflict with them"
     )
+    if not extraction.is_faithful:
+        return
     if reads == 1:
         print("The machine takes no notice of what it reads: one read symbol is enough.")
     rows = describe(extraction.machine)

@@ -30,14 +30,14 @@ class Zoo:
             print("This installation has no pretrained models.")
             return 0
         rules = (RULE, *(rule for rule in RULES if rule != RULE)) if self.all else (RULE,)
-        header = ["model", *["selection"] * self.all, "seed", "best of", "iterations", "states"]
+        header = ["model", *["selection"] * self.all, "seed", "best of", "iterations", "k*"]
         memories = list(dict.fromkeys(each for model in models for each in model.memories()))
         rows = [row for model in models for row in _rows(model, rules, memories)]
         print("Maximum length: the longest input with at least 95 % right, by memory.\n")
         slots = [f"{memory} slots" if memory.isdecimal() else memory for memory in memories]
         print_table([*header, *slots], rows, left=1 + self.all)
         print("\nBest of: how many trials it was chosen from, by the score at an unseen length.")
-        print("States: the fewest values its state can snap to and keep 99 % of the score.")
+        print("k*: the fewest states that its cell state can snap to and keep 99 % of the score.")
         if self.all:
             print(f"*: included, use it with --selection RULE; {RULE} is the default.")
         return 0
