@@ -5,12 +5,15 @@ from itertools import product
 import equinox as eqx
 import numpy as np
 import pytest
+import scipy
 from machines import TASK, known_machine, tiny_dnc
 
 from constrained_dnc import certify, extract_machine, load_pretrained
 from constrained_dnc.errors import SettingError
+from constrained_dnc.machine import certificate
 from constrained_dnc.machine.certificate import as_certified
 from constrained_dnc.model.dnc_memory import interface_parts
+from constrained_dnc.model.leaves import with_fields
 from constrained_dnc.tasks.sort import Sort
 
 
@@ -34,30 +37,37 @@ def require_inside(bounds, outputs):
         assert (outputs[key] <= high + 1e-4).all(), key
 
 
-def always_allocating(seed):
-    """A model that always writes to a new slot, and the machine that is to control it."""
-    return with_allocation(tiny_dnc().with_memory_size(8), 9.0), known_machine(seed)
-
-
-def with_allocation(model, bias):
-    """The model with another bias of its allocation gate."""
+def with_bias(model, part, bias):
+    """The model with another bias of a part of its interface."""
     sizes = interface_parts(model.memory.num_reads, model.memory.word_size)
-    place = sum([*sizes.values()][: list(sizes).index("allocation_gate")])
-    return eqx.tree_at(
-        lambda dnc: dnc.interface_bias, model, model.interface_bias.at[place].set(bias)
-    )
+    place = sum([*sizes.values()][: list(sizes).index(part)])
+    biases = model.interface_bias.at[place : place + sizes[part]].set(bias)
+    return eqx.tree_at(lambda dnc: dnc.interface_bias, model, biases)
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_bounds_hold_the_outputs_of_all_inputs_of_random_machines(seed):
-    model, machine = always_allocating(seed)
-    machine = extract_machine(
-        machine.apply(model), TASK, lengths=(1, 2, 3), states=4, reads=1, commands=12
-    ).machine
-    certificate = certify(model, machine, TASK, 3)
-    assert certificate.bounds.keys() == set(product(range(3), range(5)))
-    assert "the output may be" in certificate.breaks  # it was not trained to copy
-    require_inside(certificate.bounds, outputs_of_all_inputs(model, machine, TASK, 3))
+@pytest.mark.parametrize(("sharpness", "clip_value"), [(1.0, None), (60.0, None), (1.0, 0.3)])
+def test_bounds_hold_the_outputs_of_all_inputs_of_random_machines(seed, sharpness, clip_value):
+    """Each step writes to a new slot; with sharp look-ups, exponents cancel and underflow."""
+    model, machine = tiny_dnc().with_memory_size(8), known_machine(seed)
+    model = with_fields(model, clip_value=clip_value)
+    model = eqx.tree_at(lambda dnc: dnc.interface_weight, model, replace_fn=lambda w: sharpness * w)
+    for part, bias in {"allocation_gate": 999.0, "write_gate": 999.0, "free_gates": -999.0}.items():
+        model = with_bias(model, part, bias)
+    proof = certify(model, machine, TASK, 3)
+    assert proof.bounds.keys() == set(product(range(3), range(5)))
+    assert "the output may be" in proof.breaks  # it was not trained to copy
+    require_inside(proof.bounds, outputs_of_all_inputs(model, machine, TASK, 3))
+
+
+def test_bounds_of_a_softmax_hold_for_every_combination_of_contents():
+    scores = np.array([60.0, -60.0, 0.5, 1.0])
+    possible = np.array([[1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 1, 1]], np.bool_)
+    low, high = certificate._softmax(scores, possible)
+    for contents in product(*(np.flatnonzero(row) for row in possible)):
+        weights = scipy.special.softmax(scores[list(contents)])
+        assert (low <= weights).all()
+        assert (weights <= high).all()
 
 
 @pytest.fixture(scope="module")
@@ -68,12 +78,12 @@ def copying():
 
 def test_the_machine_of_copy_is_proved_and_its_bounds_are_tight(copying):
     model, task, machine = copying
-    certificate = certify(model, machine, task, 4)
-    assert certificate.holds
-    assert certificate.bounds.keys() == set(product(range(4), range(5)))
+    proof = certify(model, machine, task, 4)
+    assert proof.holds
+    assert proof.bounds.keys() == set(product(range(4), range(5)))
     outputs = outputs_of_all_inputs(model, machine, task, 4)
-    require_inside(certificate.bounds, outputs)
-    for key, (low, high) in certificate.bounds.items():
+    require_inside(proof.bounds, outputs)
+    for key, (low, high) in proof.bounds.items():
         assert high[0] - low[0] < np.ptp(outputs[key][:, 0]) + 0.05
 
 
@@ -82,7 +92,7 @@ def test_a_proof_says_where_it_breaks(copying):
     assert "lacks the transition" in certify(model, machine, task, 1).breaks
     few = model.with_memory_size(8)
     assert certify(few, machine, task, 4).breaks.startswith("8 slots are too few")
-    by_content = with_allocation(model, -9.0)
+    by_content = with_bias(model, "allocation_gate", -9.0)
     assert certify(by_content, machine, task, 4).breaks.endswith("may write to a slot by content")
 
 
@@ -90,8 +100,8 @@ def test_an_input_that_breaks_a_smaller_machine_is_not_proved_away(copying):
     """Its second answer to 4 4 0 0 ... rounds to 5."""
     model, task, _ = copying
     smaller = extract_machine(model, task, states=4, reads=1, commands=18).machine
-    certificate = certify(model, smaller, task, 15)
-    assert certificate.breaks.startswith("entry 2 of length 15")
+    proof = certify(model, smaller, task, 15)
+    assert proof.breaks.startswith("entry 2 of length 15")
     batch = task.batch_of([(4, 4, *[0] * 13)])
     outputs = np.asarray(as_certified(model, smaller).unroll(batch.inputs).outputs)
     assert task.score(batch, outputs).sequence_accuracy[0] == 0

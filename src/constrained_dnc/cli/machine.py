@@ -135,7 +135,7 @@ def _print_certificates(
     proved = [proof.length for proof in proofs if proof.holds]
     print(
         f"\nProved right for every input of length {format_lengths(proved) or '-'} (the machine "
-        f"with one-hot writes and {proofs[0].slots} slots, in exact arithmetic)."
+        f"with one-hot writes and {proofs[0].slots} slots, up to rounding)."
     )
     for reason in dict.fromkeys(proof.breaks for proof in proofs if not proof.holds):
         lengths = format_lengths(proof.length for proof in proofs if proof.breaks == reason)

@@ -29,6 +29,8 @@ from constrained_dnc.tasks.task import AbstractTask, Problem
 
 SLACK = 1e-3
 """Added to the bounds of outputs: more than the rounding errors of float32 that were measured."""
+LOSS = 2 * EPSILON
+"""The most that a one-hot write can lose of its write gate: its sum leaves out the full slots."""
 LEAST_USAGE = 1e-9
 """A written slot that may be used less than this could be mistaken for an empty one."""
 
@@ -64,7 +66,7 @@ def certify(model: DNC, machine: Machine, task: AbstractTask, length: int) -> Ce
     machine with one read symbol, and a task whose results depend on one entry each.
     """
     require_integer("length", length, 1)
-    run = _Prover(model, machine, task)
+    run = _Prover(model, machine, task, length)
     bounds: dict[tuple[int, Problem], Bounds] = {}
     try:
         for place, entry in product(range(length), run.entries):
@@ -88,7 +90,7 @@ class _Prover:
     The last row of arrays over contents is that of an empty slot.
     """
 
-    def __init__(self, model: DNC, machine: Machine, task: AbstractTask):
+    def __init__(self, model: DNC, machine: Machine, task: AbstractTask, length: int):
         memory = model.memory
         if not isinstance(memory, DNCMemory) or memory.lookup is not content_weights:
             raise SettingError("a certificate needs the DNC's memory with a look-up over all slots")
@@ -98,7 +100,7 @@ class _Prover:
             raise SettingError(
                 "a certificate needs a machine that takes no notice of what it reads"
             )
-        if not isinstance(task, AbstractSequenceTask) or not _is_entrywise(task):
+        if not isinstance(task, AbstractSequenceTask) or not _is_entrywise(task, length):
             raise SettingError(f"a result of {task.name} does not depend on one entry alone")
         self.task, self.machine, self.slots, self.heads = (
             task,
@@ -109,7 +111,8 @@ class _Prover:
         self.entries, symbols = entries_of(task), phase_symbols(machine, task)
         self.symbol_of = dict(zip(self.entries, symbols[0], strict=True))
         self.control, self.blank = symbols[1][0], symbols[2][0]
-        hidden = machine.hidden.astype(np.float64)
+        self.clip = np.inf if model.clip_value is None else model.clip_value
+        hidden = machine.hidden.astype(np.float64).clip(-self.clip, self.clip)
         vectors = hidden @ _float64(model.interface_weight).T + _float64(model.interface_bias)
         with jax.enable_x64(True):
             xi = jax.vmap(memory.split)(jax.numpy.asarray(vectors))
@@ -152,7 +155,7 @@ class _Prover:
             freed = self.free[commands].max(axis=0)[:, None] * np.minimum(reads[1], 1)
             usage *= np.prod(1 - freed, axis=0)
             self._require_new_slot(step, usage, commands, possible)
-            mass = _hull(self.mass[commands]) * [1 - 2 * EPSILON, 1]
+            mass = _hull(self.mass[commands]) * [1 - LOSS, 1]
             possible[step, -1], possible[step, commands] = False, True
             link[:, step] = mass[:, None] * precedence
             precedence = (1 - mass[::-1, None]) * precedence
@@ -177,9 +180,8 @@ class _Prover:
         """The commands and the next states that are possible."""
         places = [(state, symbol, 0) for symbol in symbols for state in states]
         for place in places:
-            if self.machine.next_state[place] == UNKNOWN:
-                state, symbol = self.machine.state_names[place[0]], place[1]
-                name = self.machine.input_names[symbol]
+            if UNKNOWN in (self.machine.next_state[place], self.machine.command[place]):
+                state, name = self.machine.state_names[place[0]], self.machine.input_names[place[1]]
                 raise NotProvedError(f"the table lacks the transition of {state!r} on {name!r}")
         commands = sorted({int(self.machine.command[place]) for place in places})
         return commands, {int(self.machine.next_state[place]) for place in places}
@@ -196,13 +198,13 @@ class _Prover:
         While all written slots are in use, the allocation weight of that slot is 1 - epsilon, and
         of any other at most epsilon.
         """
-        if usage[:step].min(initial=1) < LEAST_USAGE:
+        if not usage[:step].min(initial=1) >= LEAST_USAGE:
             raise NotProvedError(f"step {step + 1} may reuse a slot that was freed")
         low, high = _softmax(self.scores[commands, -1], possible)
         others = np.delete(high, step, axis=-1).max(axis=-1, initial=0)
         gate = self.allocation[commands]
         ahead = gate * (1 - 2 * EPSILON) + (1 - gate) * (low[:, step] - others)
-        if (ahead < SLACK).any():
+        if not (ahead >= SLACK).all():
             raise NotProvedError(f"step {step + 1} may write to a slot by content")
 
     def _read(
@@ -223,30 +225,45 @@ class _Prover:
         self, commands: list[int], possible: Bool[np.ndarray, "slots contents"], reads: Bounds
     ) -> Bounds:
         # bounds, contents, outputs, heads, slots
-        products = self.readout[..., None] * reads[:, None, None]
+        shares = reads * np.array([1 - LOSS, 1])[:, None, None]
+        products = self.readout[..., None] * shares[:, None, None]
         is_possible = possible.T[:, None]
         low = np.where(is_possible, products.min(axis=0).sum(axis=-2), np.inf).min(axis=0)
         high = np.where(is_possible, products.max(axis=0).sum(axis=-2), -np.inf).max(axis=0)
-        return np.stack([low.sum(axis=-1), high.sum(axis=-1)]) + _hull(self.share[commands])
+        outputs = np.stack([low.sum(axis=-1), high.sum(axis=-1)]) + _hull(self.share[commands])
+        return outputs.clip(-self.clip, self.clip)
 
 
 def _softmax(
     scores: Float[np.ndarray, "*heads contents"], possible: Bool[np.ndarray, "slots contents"]
 ) -> Bounds:
     """Bounds of a softmax over slots whose contents are among those that are possible."""
-    low = np.where(possible, scores[..., None, :], np.inf).min(axis=-1)
-    high = np.where(possible, scores[..., None, :], -np.inf).max(axis=-1)
+    change = LOSS * np.abs(scores)  # a content is known up to what the write may lose
+    low = np.where(possible, (scores - change)[..., None, :], np.inf).min(axis=-1)
+    high = np.where(possible, (scores + change)[..., None, :], -np.inf).max(axis=-1)
     top = high.max(axis=-1, keepdims=True)
     small, large = np.exp(low - top), np.exp(high - top)
-    small_others = small.sum(axis=-1, keepdims=True) - small
-    large_others = large.sum(axis=-1, keepdims=True) - large
-    return np.stack([small / (small + large_others), large / (large + small_others)])
+    least, most = small + _sum_of_others(large), large + _sum_of_others(small)
+    return np.stack(
+        [
+            np.divide(small, least, out=np.zeros_like(small), where=least > 0),
+            np.divide(large, most, out=np.ones_like(large), where=most > 0),
+        ]
+    )
 
 
-def _is_entrywise(task: AbstractSequenceTask) -> bool:
+def _sum_of_others(values: Float[np.ndarray, "*heads slots"]) -> Float[np.ndarray, "*heads slots"]:
+    """For every slot the sum over all others, without the cancellation of a difference."""
+    padded = np.pad(values, [(0, 0)] * (values.ndim - 1) + [(1, 1)])
+    before = np.cumsum(padded, axis=-1)[..., :-2]
+    after = np.cumsum(padded[..., ::-1], axis=-1)[..., ::-1][..., 2:]
+    return before + after
+
+
+def _is_entrywise(task: AbstractSequenceTask, length: int) -> bool:
     """Whether every result depends on the entry at its place alone, on samples of the task."""
     result = {entry: task.solve((entry,))[0] for entry in entries_of(task)}
-    problems = task.sample((0, FIDELITY), 100, 8).problems
+    problems = task.sample((0, FIDELITY), 100, length).problems
     return all(task.solve(it) == tuple(result[entry] for entry in it) for it in problems)
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
 import sklearn.cluster
 from jaxtyping import Float, Int
 from scipy.cluster import hierarchy
+from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 FITTED = 6000
@@ -39,7 +41,8 @@ def cluster(vectors: Float[np.ndarray, "vectors size"], count: int, seed: int) -
     distinct = len(np.unique(chosen, axis=0)) if vectors.shape[1] else 1
     if distinct == 1:
         return Clusters(np.zeros(len(vectors), np.int64), None)
-    with threadpool_limits(1):  # on busy cores its threads wait for each other
+    with threadpool_limits(1), warnings.catch_warnings():  # on busy cores threads would wait
+        warnings.simplefilter("ignore", ConvergenceWarning)  # near-duplicates: fewer clusters
         means = sklearn.cluster.KMeans(min(count, distinct), n_init=1, random_state=seed)
         fine = means.fit(chosen).predict(vectors)
     return merging(vectors, np.unique(fine, return_inverse=True)[1])
