@@ -194,7 +194,7 @@ def test_two_models_side_by_side_light_dark_and_on_a_phone(browser, address, run
     tops = browser.run("return ['tape-0', 'tape-1'].map(id => $(id).getBoundingClientRect().top)")
     assert tops[0] == tops[1]
     first, second = (browser.driver.find_element(By.ID, f"states-{place}") for place in (0, 1))
-    assert "Look whether all problems share one narrow path" in first.text
+    assert "Check whether all problems share one narrow path" in first.text
     assert "Each model has its own plane and scale" in first.text
     assert "carries no state" in second.text
     assert not second.find_elements(By.CSS_SELECTOR, ".save button")  # nothing to save

@@ -103,7 +103,7 @@ def test_what_a_study_began_with_may_be_added_to_but_not_changed(folder):
     open_smoke(study, approaches=["gru.py:Gru"])
     assert read_json(study / "study.json")["user_approaches"].keys() == {"gentle", "Gru"}
     (folder / "gru.py").write_text(GRU + "# edited")
-    with pytest.raises(SettingError, match=r"gru\.py differs from the study"):
+    with pytest.raises(SettingError, match=r"gru\.py changed since runs of"):
         open_smoke(study, approaches=["gru.py:Gru"])
     (folder / "mine.py").write_text(APPROACHES_FILE.replace("0.99", "0.5"))
     with pytest.raises(SettingError, match=r"gentle differs from the study"):

@@ -10,7 +10,7 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "runs.md"
 
 def test_every_file_is_documented():
     names = [disk.CONFIG, disk.STATUS, disk.METRICS, disk.LOCK, disk.FREE_CAPACITY, disk.FRONTIER]
-    names += [disk.FRONTIER_PICTURE, *disk.CHECKPOINTS, *disk.SELECTED.values()]
+    names += [*disk.CHECKPOINTS, *disk.SELECTED.values()]
     names += ["nonfinite/iteration-ITERATION.safetensors", "evaluation.parquet"]
     first_cells = [line.split("|")[1] for line in DOCUMENT.read_text().splitlines() if "|" in line]
     table = " ".join(first_cells)
