@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from constrained_dnc.cli.parsing import ModelOptions, Selection, option
 from constrained_dnc.cli.terminal import print_stderr, print_table
+from constrained_dnc.errors import require_integer
 from constrained_dnc.lengths import format_lengths, parse_lengths
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ class Machine(ModelOptions):
     def run(self) -> int:
         """Extract, print, compare."""
         lengths = None if self.lengths is None else parse_lengths(self.lengths)
+        if self.certify is not None:
+            require_integer("--certify", self.certify, 1)
         from constrained_dnc.machine.extraction import extract_machine  # noqa: PLC0415 - slow
         from constrained_dnc.machine.fidelity import fidelity  # noqa: PLC0415 - slow to import
 
