@@ -18,3 +18,8 @@ def test_a_run(tmp_path, capsys):
     assert {path.name for path in files.iterdir()} == {"machine.json", "machine.dot", "machine.svg"}
     stored = json.loads((files / "machine.json").read_text())
     assert stored["states"][stored["start"]] == "start"
+
+
+def test_a_certificate_needs_a_length_of_at_least_1(capsys):
+    assert main(["machine", "zoo:copy/compr+reg", "--certify", "0"]) == 2
+    assert capsys.readouterr().err == "cdnc: --certify must be an integer of at least 1, not 0\n"
