@@ -81,13 +81,13 @@ class Page:
         """The paper's maximum length."""
         return str(published.max_lengths(extended).get((task, approach), DASH))
 
-    def further(self, task: str) -> str:
-        """How many seeds of compr+reg go further than every seed of the baseline."""
-        ours, baseline = (
+    def further(self, task: str, approach: str = CONSTRAINED, than: str = BASELINE) -> str:
+        """How many seeds of an approach go further than every seed of another."""
+        ours, others = (
             self.lengths["each"]["score", self.slots, task, name, "entries"]
-            for name in (CONSTRAINED, BASELINE)
+            for name in (approach, than)
         )
-        return f"{sum(one > max(baseline) for one in ours)} of {len(ours)} seeds"
+        return f"{sum(one > max(others) for one in ours)} of {len(ours)} seeds"
 
     def floor(self, task: str, length: int) -> str:
         """The floor of a task at a length, in percent."""
