@@ -219,8 +219,9 @@ def digital_picture(report: Report) -> Figure:
     colour = colours_of([CONSTRAINED])[CONSTRAINED]
     figure, panels = grid(2, columns=2, width=3.6, height=2.4)
     for panel, task in zip(panels, ("copy", "add"), strict=True):
-        digital = findings.digital.curves[memory, task, CONSTRAINED].iloc[-1:]
-        network = findings.curves[memory, task, CONSTRAINED].loc[digital.index]
+        seed = zoo.pretrained()[f"zoo:{task}/{CONSTRAINED}"].metadata["trial"]
+        digital = findings.digital.curves[memory, task, CONSTRAINED].loc[[seed]]
+        network = findings.curves[memory, task, CONSTRAINED].loc[[seed]]
         for curve, look, name, side in (
             (network, "-", "network", -1),
             (digital, "-.", "digital", 1),

@@ -169,7 +169,7 @@ def properties(findings: Findings) -> Table:
     """The curvature and the state count of every approach: the median and range of its trials."""
     long = findings.instances.melt(["task", "approach"], [*MEASURES], "measure").dropna()
     groups = long.groupby(["task", "measure", "approach"], sort=False)["value"]
-    frame = groups.agg(["median", "min", "max", "count"]).reset_index()
+    frame = groups.agg(["median", "min", "max"]).reset_index()
     text = []
     for row in frame.to_dict("records"):
         is_count = row["measure"] == "state_count"
@@ -177,7 +177,7 @@ def properties(findings: Findings) -> Table:
             state_count_text(row[name]) if is_count else rounded(row[name], 2)
             for name in ("median", "min", "max")
         )
-        text.append(f"{median} ({least} to {most})" if row["count"] > 1 else median)
+        text.append(median if least == most else f"{median} ({least} to {most})")
     return make_table(
         "curvature",
         "Curvature and state count by approach",
