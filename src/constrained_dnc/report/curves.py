@@ -25,7 +25,7 @@ DASHES = ("-", (0, (4, 2)), (0, (1, 1.5)))
 """By the position of a memory in the study, where the trained one comes first."""
 DIGITAL_DASHES = (0, (4, 1.5, 1, 1.5))
 PLOTLY_DASHES = ("solid", "dash", "dot")
-MANY_TRIALS = 5
+MANY_TRIALS = 8
 """With at least this many trials, a thicker line is their median."""
 LINES = (
     "Thin lines: one per trial. Dotted: the floor, the best answer that knows the length and "

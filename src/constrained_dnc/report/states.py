@@ -127,7 +127,7 @@ def state_trajectories(findings: Findings, task: str, phase: str) -> Figure:
 
 
 def state_picture(
-    findings: Findings, task: str, approaches: Sequence[str], trials: int = 3
+    findings: Findings, task: str, approaches: Sequence[str], trials: int = 5
 ) -> Figure:
     """The paths of the first trials of some approaches while they read, a row per approach."""
     curves = {name: findings.curves[findings.trained_memory, task, name] for name in approaches}
