@@ -33,7 +33,7 @@ from constrained_dnc.report.length_tables import CONTROLLERS, lengths_of
 from constrained_dnc.report.overview import budget_warning, thousands, unlearnt
 from constrained_dnc.report.score_tables import properties
 from constrained_dnc.report.states import memory_modes, properties_against_score, state_picture
-from constrained_dnc.report.tables import DASH, Table, percent
+from constrained_dnc.report.tables import DASH, Table, percent, rounded
 from constrained_dnc.study import read_study
 
 ROOT = Path(__file__).parents[1]
@@ -88,6 +88,12 @@ class Page:
             for name in (approach, than)
         )
         return f"{sum(one > max(others) for one in ours)} of {len(ours)} seeds"
+
+    def p_value(self, task: str) -> str:
+        """Of compr+reg against the baseline, average scores, before any adjustment."""
+        pair = task, BASELINE, CONSTRAINED
+        (test,) = (it for it in self.main.paper_tests if (it.task, it.first, it.second) == pair)
+        return rounded(test.p, 3)
 
     def floor(self, task: str, length: int) -> str:
         """The floor of a task at a length, in percent."""
