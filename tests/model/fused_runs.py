@@ -143,10 +143,10 @@ def assert_agrees(dnc: DNC, inputs, memory_size: int, threads: int = 1, simd: st
     if all(np.all(error <= limit) for error, limit in zip(off, limits, strict=True)):
         return
     values, gradients = pure(dnc, inputs, memory_size, *cotangents(dnc, inputs))
-    half_a_digit = np.finfo(np.float32).eps / 2
+    unit_roundoff = np.finfo(np.float32).eps / 2
     unavoidable = [
         (values, by_part(gradients)),
-        *(in_float64(dnc, inputs, memory_size, half_a_digit, seed) for seed in range(3)),
+        *(in_float64(dnc, inputs, memory_size, unit_roundoff, seed) for seed in range(3)),
     ]
     for part, (error, limit, theirs) in enumerate(zip(off, limits, exact, strict=True)):
         scales = np.array([np.max(np.abs(array), initial=0.0) for array in theirs])
