@@ -15,7 +15,7 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +55,7 @@ class Page:
             word: int((claims["agrees"] == word).sum()) for word in set(claims["agrees"])
         }
         self.iterations = thousands(int(self.study.runs["iterations"].max()))
-        self.budget, self.unlearnt = budget_warning(self.study), unlearnt(self.main)
+        self.budget, self.unlearnt = budget_warning(self.study), unlearnt(self.rules["seen"])
         self.lengths = lengths_of(
             {**self.rules, **{f"{rule}, digital": it.digital for rule, it in self.rules.items()}},
             "rule",
@@ -89,10 +89,12 @@ class Page:
         )
         return f"{sum(one > max(others) for one in ours)} of {len(ours)} seeds"
 
-    def p_value(self, task: str) -> str:
-        """Of compr+reg against the baseline, average scores, before any adjustment."""
-        pair = task, BASELINE, CONSTRAINED
-        (test,) = (it for it in self.main.paper_tests if (it.task, it.first, it.second) == pair)
+    def p_value(self, task: str, than: str = BASELINE) -> str:
+        """Of compr+reg against another approach, average scores, before any adjustment."""
+        tests = [*self.main.paper_tests, *self.main.pair_tests(self.slots, others=True)]
+        (test,) = (
+            it for it in tests if it.task == task and {it.first, it.second} == {CONSTRAINED, than}
+        )
         return rounded(test.p, 3)
 
     def floor(self, task: str, length: int) -> str:
@@ -122,6 +124,17 @@ class Page:
         return Table("", "", "", frame).to_markdown()
 
     @property
+    def parts(self) -> str:
+        """Maximum lengths of the paper's approaches and of the bare controller, and the paper's."""
+        sizes = {"": (self.slots, False), f", {self.more_slots} slots": (self.more_slots, True)}
+        columns = {}
+        names = ("peephole", "compr", "reg", CONSTRAINED, "stateless-baseline", BASELINE)
+        for task, (text, (slots, extended)) in product(("sort", "copy"), sizes.items()):
+            columns[f"{task}{text}"] = [self.length(task, name, memory=slots) for name in names]
+            columns[f"paper: {task}{text}"] = [self.paper(task, name, extended) for name in names]
+        return Table("", "", "", pd.DataFrame(columns, index=names)).to_markdown()
+
+    @property
     def trained(self) -> str:
         """Which approaches have how many seeds, by task."""
         counts = {
@@ -145,28 +158,12 @@ class Page:
         }
         return _grouped({task: text for task, text in missing.items() if text})
 
-    @property
-    def early_choices(self) -> str:
-        """Trials that solve the training lengths by `score` and not by the paper's rule."""
-        selected = self.study.results.groupby(["run_id", "selection"])["iteration"].first()
-        last, cases = self.study.training_lengths[1], []
-        for key in self.main.keys([self.slots], self.main.tasks):
-            rules = [
-                self.lengths["each"].get((it, *key, "entries"), ()) for it in ("score", "unseen")
-            ]
-            trials = self.main.curves[key].index
-            for (seed, run_id), ours, paper in zip(trials, *rules, strict=False):
-                if paper < last <= ours:
-                    at = thousands(int(selected[run_id, "unseen"]))
-                    cases.append(f"{key[1]}, {key[2]}, seed {seed} (iteration {at})")
-        return "; ".join(cases)
-
-    @property
-    def controller_verdict(self) -> str:
-        """What the claim about controller and constraint comes to."""
-        claims = self.tables["claims"].cells
-        (row,) = (claims.loc[text] for text in claims.index if "neither does alone" in text)
-        return str(row["agrees"])
+    def premature(self, rule: str) -> str:
+        """How many runs solve the training lengths by `seen` and not by another rule."""
+        last = self.study.training_lengths[1]
+        each = self.lengths["each"].xs((self.slots, "entries"), level=("memory", "measure"))
+        pairs = zip(chain(*each[rule]), chain(*each["seen"]), strict=True)
+        return str(sum(ours < last <= seen for ours, seen in pairs))
 
 
 def _grouped(texts: dict[str, str]) -> str:
@@ -189,13 +186,14 @@ def all_tables(page: Page) -> Iterator[str]:
 
 
 def renewed(text: str, tables: dict[str, Table]) -> str:
-    """A page with every marked table as the report has it, limited to some tasks."""
+    """A page with every marked table as the report has it, some tasks and the networks only."""
 
     def table(match: re.Match[str]) -> str:
         shown, tasks = tables[match["name"]], match["tasks"].split()
         if tasks:
             cells = shown.cells[shown.cells.index.get_level_values(0).isin(tasks)]
-            shown = replace(shown, cells=cells.loc[:, (cells != DASH).any()])
+            is_network = ~cells.columns.str.contains("digital")
+            shown = replace(shown, cells=cells.loc[:, (cells != DASH).any() & is_network])
         return f"{match[0].splitlines()[0]}\n{shown.to_markdown()}\n<!-- end -->"
 
     return MARKED.sub(table, text)
@@ -242,7 +240,7 @@ def digital_picture(report: Report) -> Figure:
         panel.axvspan(*report.study.training_lengths, color="0.93", lw=0)
         panel.axhline(95, color="0.8", lw=0.8, zorder=0)
         panel.set(title=task, xlim=(0, 500), ylim=(0, 103), xlabel="length")
-    panels[0].set_ylabel("right entries (%)")
+    panels[0].set_ylabel("correct entries (%)")
     return figure
 
 

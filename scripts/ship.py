@@ -41,7 +41,7 @@ from constrained_dnc.zoo import RULE, SCORES
 FURTHER = 1.2
 """How many times as far the parameters of another rule must reach to be shipped, too."""
 MOST_STATES = 1024
-"""Of a digital model to be shipped; another is calibrated when it is used."""
+"""Of a digital model to be shipped; a larger one is calibrated when it is used."""
 DATA = (f"{RESULTS}/*.parquet", f"{ANALYSIS}/*.npz", f"{EMBEDDINGS}/*.npy")
 
 
@@ -110,9 +110,11 @@ def _ship_model(study: Study, run: Run, target: Path, metadata: dict[str, object
     for rule in RULES:
         if rule in scores and _reaches_further(scores, rule, rules):
             rules.append(rule)
+    counts = {}
     for rule in rules:
         free_capacity_of(run, run.selected(rule))  # makes sure that it is stored
         digital = digital_of(run, run.selected(rule))
+        counts[rule] = digital.state_count
         if digital.states is None or len(digital.states) <= MOST_STATES:
             shutil.copyfile(run.folder / DIGITAL[rule], target / DIGITAL[rule])
     for name in (CONFIG, STATUS, *(SELECTED[rule] for rule in rules), FREE_CAPACITY):
@@ -121,6 +123,7 @@ def _ship_model(study: Study, run: Run, target: Path, metadata: dict[str, object
         "trial": run.config.seed,
         "iterations": run.status.iteration,
         "iteration": run.selected(RULE).iteration,
+        "state_counts": counts,
         "scores": scores,
     }
     (target / SCORES).write_text(json.dumps(metadata, indent=1) + "\n", encoding="utf-8")

@@ -13,6 +13,7 @@ import pytest
 from constrained_dnc import evaluate, load_pretrained, load_run, predict, train, zoo
 from constrained_dnc.cli import main
 from constrained_dnc.config import with_min_iterations
+from constrained_dnc.digital.storage import digital_of
 from constrained_dnc.errors import RunError, SettingError
 from constrained_dnc.study import read_study
 from constrained_dnc.sweep.plan import Plan
@@ -67,6 +68,7 @@ def test_the_best_trial_is_that_of_the_rule(shipped, models):
     metadata = zoo.find("zoo:copy/compr").metadata
     assert (metadata["trials"], metadata["iterations"], metadata["commit"]) == ([0, 1], 20, "abc")
     assert metadata["trial"] == best.config.seed
+    assert metadata["state_counts"]["score"] == digital_of(best, best.selected("score")).state_count
 
 
 def test_a_rule_without_parameters_is_named_with_those_that_have_some():
@@ -178,7 +180,7 @@ def test_demo_marks_what_is_wrong(models, capsys):
         assert (name, count) == ("compr", [str(right), "of", str(length), "right"])
         marks = lines[at + 4] if right < length else ""
         assert marks.count("^") == length - right
-    assert "% right by input length" in lines[-7]
+    assert "% correct by input length" in lines[-7]
     problem = run.task.sample(0, 1, 5).problems[0]
     for inference in ("network", "digital"):
         answer = predict(run, problem, memory=40, inference=inference)

@@ -94,7 +94,7 @@ def test_the_page_opens_with_the_model_that_goes_farthest(monkeypatch, tmp_path)
         folder.mkdir(parents=True)
         (folder / zoo.SCORES).write_text(
             '{"trial": 0, "trials": [0], "iterations": 9, "iteration": 9, "commit": "",'
-            f' "scores": {{"score": {{"50": {scores}}}}}}}'
+            f' "state_counts": {{}}, "scores": {{"score": {{"50": {scores}}}}}}}'
         )
     monkeypatch.setattr(zoo, "MODELS", tmp_path)
     names, text = split_arguments(())

@@ -146,7 +146,7 @@ def test_evaluate_prints_maximum_lengths_then_scores_and_stores_them(smoke_run, 
     assert main(["evaluate", str(smoke_run), "--lengths", "2,4", "--memory", "8,12"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == (
-        "Maximum length: the longest input with at least 95 % right, of the lengths 2,4"
+        "Maximum length: the longest input with at least 95 % correct, of the lengths 2,4"
     )
     assert lines[1].split() == ["memory", "by", "accuracy", "by", "whole", "answers"]
     rows = [line.split()[:2] for line in lines if line.strip()[:1].isdigit()]

@@ -23,7 +23,7 @@ def test_scores_of_a_pretrained_model_and_of_the_papers_rule(runs, monkeypatch, 
         "seen": {"4": {"2": 0.99}},
     }
     known = {"trial": 0, "trials": [0], "iterations": 10, "iteration": 6, "commit": ""}
-    (folder / zoo.SCORES).write_text(json.dumps(known | {"scores": scores}))
+    (folder / zoo.SCORES).write_text(json.dumps(known | {"state_counts": {}, "scores": scores}))
     monkeypatch.setattr(zoo, "MODELS", tmp_path)
     curves = open_model("zoo:copy/compr+reg").curves
     assert [curve.name for curve in curves] == [

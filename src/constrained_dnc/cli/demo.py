@@ -57,7 +57,7 @@ class Demo:
         )
         for problem in problems:
             print(f"\nlength {len(problem)}\n{_compared(runs, problem)}", flush=True)
-        print("\nThe two models over many problems, % right by input length, rounded:")
+        print("\nThe two models over many problems, % correct by input length, rounded:")
         print_table(["", *map(str, SHOWN)], [_curve(find(name)) for name in names])
         if self.digital_length:
             print(_digital(runs[1], _sample(runs[1].task, self.digital_length, self.seed)))

@@ -97,7 +97,7 @@ def print_scores(table: pd.DataFrame) -> None:
     measured = table[table["batches"] > 0]
     row, reached = measured.iloc[0], measured["floor"] >= MASTERED
     lengths = format_lengths(measured["length"].unique().tolist())
-    share = f"at least {100 * THRESHOLD:.0f} % right"
+    share = f"at least {100 * THRESHOLD:.0f} % correct"
     print(f"Maximum length: the longest input with {share}, of the lengths {lengths}")
     if reached.any():
         lengths = format_lengths(measured[reached]["length"].unique().tolist())

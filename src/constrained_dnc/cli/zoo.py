@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from constrained_dnc.choices import RULES, SelectionRule
 from constrained_dnc.cli.parsing import Flag
 from constrained_dnc.cli.terminal import print_table
-from constrained_dnc.files import read_tensors
-from constrained_dnc.training.disk import DIGITAL, SELECTED
+from constrained_dnc.training.disk import SELECTED
 from constrained_dnc.zoo import RULE, Pretrained, pretrained
 
 
@@ -33,7 +32,7 @@ class Zoo:
         header = ["model", *["selection"] * self.all, "seed", "best of", "iterations", "k*"]
         memories = list(dict.fromkeys(each for model in models for each in model.memories()))
         rows = [row for model in models for row in _rows(model, rules, memories)]
-        print("Maximum length: the longest input with at least 95 % right, by memory.\n")
+        print("Maximum length: the longest input with at least 95 % correct, by memory.\n")
         slots = [f"{memory} slots" if memory.isdecimal() else memory for memory in memories]
         print_table([*header, *slots], rows, left=1 + self.all)
         print("\nBest of: how many trials it was chosen from, by the score at an unseen length.")
@@ -48,6 +47,7 @@ def _rows(
 ) -> Iterator[list[object]]:
     """One row for each rule; the first names the model."""
     facts = [model.metadata["trial"], len(model.metadata["trials"]), model.metadata["iterations"]]
+    counts = model.metadata["state_counts"]
     for rule in rules:
         is_first = rule == rules[0]
         star = " *" if (model.folder / SELECTED[rule]).exists() else ""
@@ -56,14 +56,6 @@ def _rows(
             model.name if is_first else "",
             *[rule + star] * (len(rules) > 1),
             *(facts if is_first else [""] * len(facts)),
-            _state_count(model, rule),
+            ">4096" if (count := counts.get(rule, "-")) is None else count,
             *("-" if length is None else length for length in lengths),
         ]
-
-
-def _state_count(model: Pretrained, rule: SelectionRule) -> str:
-    path = model.folder / DIGITAL[rule]
-    if not path.exists():
-        return "-"
-    count = read_tensors(path)[1]["state_count"]
-    return ">4096" if count is None else str(count)

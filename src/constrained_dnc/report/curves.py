@@ -177,5 +177,5 @@ def _label_lines(panel: Axes, findings: Findings, keys: Sequence[Key]) -> None:
 
 def _finish(figure: Figure) -> Figure:
     figure.supxlabel("length", fontsize=9)
-    figure.supylabel("right entries (%)", fontsize=9)
+    figure.supylabel("correct entries (%)", fontsize=9)
     return figure

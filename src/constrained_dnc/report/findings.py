@@ -83,7 +83,7 @@ class Findings:
 
     @cached_property
     def curves(self) -> dict[Key, pd.DataFrame]:
-        """Share of right entries: a row per trial (seed, run id), a column per length."""
+        """Share of correct entries: a row per trial (seed, run id), a column per length."""
         return self._trials_by_length("score")
 
     def _trials_by_length(self, column: str) -> dict[Key, pd.DataFrame]:

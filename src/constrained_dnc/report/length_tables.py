@@ -59,7 +59,7 @@ def lengths_of(findings: Mapping[str, Findings], name: str) -> pd.DataFrame:
 
 
 def max_lengths(rules: Mapping[str, Findings], memory: str) -> Table:
-    """Maximum lengths by right entries and by whole answers, beside the paper's, and factors."""
+    """Maximum lengths by correct entries and by whole answers, beside the paper's, and factors."""
     main = next(iter(rules.values()))
     ours = lengths_of({**beside_paper(rules), f"{main.selection}, digital": main.digital}, "rule")
     ours = ours[ours["rule"].str.startswith(main.selection) | (ours["measure"] == "entries")]
@@ -73,11 +73,11 @@ def max_lengths(rules: Mapping[str, Findings], memory: str) -> Table:
     return make_table(
         f"max_length_{memory}",
         f"Maximum lengths, {memory_name(main.study, memory)}",
-        "The longest input with at least 95 % right, by entries (the paper's measure) and by whole "
-        f"answers: the median over trials{bracketed(main)}. A length whose floor reaches 95 % does "
-        "not count; a trial that was given up fails at longer inputs. Factor: the longest of "
-        "compr, reg and compr+reg over the stateful baseline with the slots of training. Bold: "
-        "the longest of the paper's approaches.",
+        "The longest input with at least 95 % correct, by entries (the paper's measure) and by "
+        f"whole answers: the median over trials{bracketed(main)}. A length whose floor reaches "
+        "95 % does not count; a trial that was given up fails at longer inputs. Factor: the "
+        "longest of compr, reg and compr+reg over the stateful baseline with the slots of "
+        "training. Bold: the longest of the paper's approaches.",
         frame.assign(css=np.where(is_bold, BOLD, "")),
         ["task", "measure"],
         "approach",
@@ -93,8 +93,8 @@ def lengths_by_rule(rules: Mapping[str, Findings]) -> Table:
     return make_table(
         "max_length_by_rule",
         "Maximum lengths by selection rule",
-        f"With the slots of training{bracketed(main)}; entries: 95 % of the entries right; whole: "
-        "95 % of the answers. The rule seen selects on training lengths alone.",
+        f"With the slots of training{bracketed(main)}; entries: 95 % of the entries correct; "
+        "whole: 95 % of the answers. The rule seen selects on training lengths alone.",
         frame.assign(measure=frame["rule"] + ", " + frame["measure"]),
         ["task", "approach"],
         "measure",
@@ -112,7 +112,7 @@ def lengths_by_memory(findings: Findings) -> Table:
         "max_length_by_memory",
         "Maximum lengths by memory",
         f"The networks trained with {size} slots, run with other memories{bracketed(findings)}; "
-        "entries: 95 % of the entries right; whole: 95 % of the answers. Growing: "
+        "entries: 95 % of the entries correct; whole: 95 % of the answers. Growing: "
         f"starts with {size} slots and adds more when they run short.",
         frame.assign(measure=names + frame["inference"] + ", " + frame["measure"]),
         ["task", "approach"],

@@ -31,7 +31,9 @@ def budget_warning(study: Study) -> str:
         parts.append(f"{span(trials)} of its {published.TRIALS} trials")
     if others:
         parts.append(f"other settings: {', '.join(others)}")
-    meaning = "Generalisation to longer inputs comes late in training and varies between trials."
+    meaning = (
+        "Generalisation to longer inputs comes and goes during training and varies between trials."
+    )
     return f"Not the paper's budget: {'; '.join(parts)}. {meaning}" if parts else ""
 
 

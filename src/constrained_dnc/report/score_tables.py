@@ -95,8 +95,8 @@ def scores_by_length(findings: Findings, task: str) -> Table:
     return make_table(
         f"score_by_length_{task}",
         f"Score by length, {task}",
-        f"Share of right entries in percent, the median over trials. {FLOOR_CAPTION} A score below "
-        "it shows no skill.",
+        f"Share of correct entries in percent, the median over trials. {FLOOR_CAPTION} A score "
+        "below it shows no skill.",
         shown.assign(text=shown["share"].map(percent)),
         ["approach", "memory"],
         "length",

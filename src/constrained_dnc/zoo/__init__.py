@@ -22,7 +22,8 @@ PREFIX = "zoo:"
 MODELS = Path(__file__).parent / "models"
 SCORES = "scores.json"
 METADATA = {
-    "trial": int, "trials": list, "iterations": int, "iteration": int, "commit": str, "scores": dict
+    "trial": int, "trials": list, "iterations": int, "iteration": int, "commit": str,
+    "state_counts": dict, "scores": dict,
 }  # fmt: skip
 """The fields that scores.json must have, and their types."""
 RULE: SelectionRule = "score"
@@ -44,7 +45,8 @@ class Pretrained:
 
     @property
     def metadata(self) -> Mapping[str, Any]:
-        """scores.json: trial, all trials, iterations, selected iteration, commit, scores."""
+        """scores.json: trial, all trials, iterations, selected iteration, commit, state
+        counts, scores."""
         path = self.folder / SCORES
         metadata = read_json(path)
         for name, kind in METADATA.items():
