@@ -89,13 +89,18 @@ class Page:
         )
         return f"{sum(one > max(others) for one in ours)} of {len(ours)} seeds"
 
-    def p_value(self, task: str, than: str = BASELINE) -> str:
-        """Of compr+reg against another approach, average scores, before any adjustment."""
+    def p_value(self, task: str, than: str = BASELINE, adjusted: bool = False) -> str:
+        """Of compr+reg against another approach, average scores."""
         tests = [*self.main.paper_tests, *self.main.pair_tests(self.slots, others=True)]
         (test,) = (
             it for it in tests if it.task == task and {it.first, it.second} == {CONSTRAINED, than}
         )
-        return rounded(test.p, 3)
+        return rounded(test.p_adjusted if adjusted else test.p, 3)
+
+    def correlation(self, task: str, measure: str) -> str:
+        """Of the curvature or the state count with the average score."""
+        (one,) = (it for it in self.report.analysed.correlations(measure) if it.task == task)
+        return f"{one.tau:.2f} (n = {one.instances}, adjusted p = {rounded(one.p_adjusted, 3)})"
 
     def floor(self, task: str, length: int) -> str:
         """The floor of a task at a length, in percent."""
