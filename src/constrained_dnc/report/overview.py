@@ -138,7 +138,7 @@ def _unseen_scores(findings: Findings) -> str:
     if len(findings.tasks) != 1 or not parts:
         return ""
     longest = findings.study.training_lengths[1]
-    return f"Right at length {length} (trained up to {longest}), each seed: {'; '.join(parts)}."
+    return f"Correct at length {length} (trained up to {longest}), each seed: {'; '.join(parts)}."
 
 
 def _terminal_cell(findings: Findings, key: Key) -> str:
