@@ -45,8 +45,7 @@ class Pretrained:
 
     @property
     def metadata(self) -> Mapping[str, Any]:
-        """scores.json: trial, all trials, iterations, selected iteration, commit, state
-        counts, scores."""
+        """The content of scores.json: the fields of METADATA."""
         path = self.folder / SCORES
         metadata = read_json(path)
         for name, kind in METADATA.items():
