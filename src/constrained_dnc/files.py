@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import json
@@ -217,5 +218,7 @@ def is_locked(path: Path) -> bool:
     try:
         with filelock.FileLock(path, timeout=0):
             return False
-    except (filelock.Timeout, PermissionError):  # another user's lock cannot be tried
+    except filelock.Timeout:
         return True
+    except OSError as error:  # nobody trains on a read-only disk; others cannot be tried
+        return error.errno != errno.EROFS

@@ -4,11 +4,10 @@ import json
 import shutil
 
 from constrained_dnc import zoo
-from constrained_dnc.evaluation.scoring import EVALUATION_FILE
 from constrained_dnc.explorer import open_model
 from constrained_dnc.files import read_tensors, write_table, write_tensors
 from constrained_dnc.results import read_results_file
-from constrained_dnc.training.disk import SELECTED
+from constrained_dnc.training.disk import EVALUATION, SELECTED
 
 
 def test_scores_of_a_pretrained_model_and_of_the_papers_rule(runs, monkeypatch, tmp_path):
@@ -39,7 +38,7 @@ def test_stored_scores_are_those_of_the_run_and_of_the_parameters_shown(runs, tm
     assert (curve.rule, curve.memory, list(curve.scores)) == ("score", "4", [1, 2, 3, 4])
     assert open_model(runs["stateless-baseline"]).curves == ()
     shutil.copytree(runs["compr+reg"], tmp_path / "run")
-    path = tmp_path / "run" / EVALUATION_FILE
+    path = tmp_path / "run" / EVALUATION
     table = read_results_file(path)
     for foreign in ({"run_id": "another"}, {"iteration": 9999}):
         write_table(path, table.assign(**foreign))

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from constrained_dnc.analysis import embeddings
-from constrained_dnc.report import Report, build_report
+from constrained_dnc.report import Report, build_report, embeddings
 from constrained_dnc.study import read_study
 from made_up import add_rows
 from synthetic import Request, row, write_study

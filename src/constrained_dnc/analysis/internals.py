@@ -24,11 +24,12 @@ from constrained_dnc.training.streams import evaluation_batch
 def analyse_run(run: Run, rules: Sequence[SelectionRule] = RULES) -> dict[str, Any]:
     """Analyse the parameters of the first of `rules` that selected any.
 
-    The array `selection` names that rule.
+    The array `selection` names that rule, `iteration` the one it selected.
     """
     selected = run.selected(next((rule for rule in rules if rule in run.rules), PAPER_RULE))
     arrays = analyse_model(selected.model, run.task, run.config)
-    return {"selection": np.array(selected.rule), **arrays}
+    origin = {"selection": np.array(selected.rule), "iteration": np.array(selected.iteration)}
+    return {**origin, **arrays}
 
 
 def analyse_model(model: DNC, task: AbstractTask, config: Config) -> dict[str, Any]:

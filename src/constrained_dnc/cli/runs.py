@@ -28,7 +28,7 @@ from constrained_dnc.errors import SettingError
 from constrained_dnc.lengths import format_lengths, parse_lengths
 from constrained_dnc.model.config import read_memory_size
 from constrained_dnc.published import MASTERED, THRESHOLD, max_length_of
-from constrained_dnc.training.disk import FRONTIER
+from constrained_dnc.training.disk import EVALUATION, FRONTIER
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -88,7 +88,7 @@ class Evaluate(ModelOptions):
         else:
             print_scores(table)
         if not run.is_pretrained:  # after printing: a full disk must not cost the scores
-            scoring.store_rows(run.folder / scoring.EVALUATION_FILE, table)
+            scoring.store_rows(run.folder / EVALUATION, table)
         return 0
 
 

@@ -25,11 +25,13 @@ from constrained_dnc.model.dnc import DNC
 from constrained_dnc.model.growing import Growing
 from constrained_dnc.results import concat_results, read_results_file, results_frame, sort_results
 from constrained_dnc.tasks.task import AbstractTask, Scores
+from constrained_dnc.training.disk import EVALUATION
 from constrained_dnc.training.observer import logger
 from constrained_dnc.training.run import Run
 
-EVALUATION_FILE = "evaluation.parquet"
 SHARES = ("score", "sequence_accuracy", "recall")
+KEY = ["task", "run_id", "selection", "iterations", "memory", "inference", "length"]
+"""The columns that tell rows of stored scores apart."""
 Shares: TypeAlias = Mapping[str, float | int]
 
 
@@ -81,7 +83,7 @@ def evaluate(
     plan = make_plan(subject.settings, subject.training_slots, lengths, memories, batches)
     path = Path(store) if store else None
     if store is None and subject.run is not None and not subject.run.is_pretrained:
-        path = subject.run.folder / EVALUATION_FILE
+        path = subject.run.folder / EVALUATION
     known = _known_shares(_read_stored(path), subject) if reuse else {}
     table = measure(subject, plan, subject.backend(backend, threads), progress, known)
     if path is not None:
@@ -211,7 +213,11 @@ def _known_shares(
 ) -> dict[tuple[str, int, int], dict[str, float]]:
     """Stored scores of the subject's parameters, by memory, length and batches."""
     wanted = {name: subject.origin[name] for name in ("run_id", "selection", "iteration")}
-    wanted |= {"batch_size": subject.settings.batch_size, "inference": subject.inference}
+    wanted |= {
+        "task": subject.task.name,
+        "batch_size": subject.settings.batch_size,
+        "inference": subject.inference,
+    }
     rows = stored[np.logical_and.reduce([stored[name] == wanted[name] for name in wanted])]
     return {
         (row["memory"], row["length"], row["batches"]): {name: row[name] for name in SHARES}
@@ -220,18 +226,13 @@ def _known_shares(
 
 
 def merge(stored: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
-    """Of rows with equal run, rule, memory, inference and length, keep that with the most samples.
+    """Of rows with an equal KEY, keep that with the most samples; of equally many, the new one.
 
-    If they have equally many, the new one is kept. Stored rows of this run and rule that were
-    measured with other parameters are dropped.
+    Stored rows of these parameters' run, rule and iterations that are of other parameters go.
     """
-    first = table.iloc[0]
-    is_same_rule = (stored["run_id"] == first["run_id"]) & (
-        stored["selection"] == first["selection"]
-    )
-    same = stored[is_same_rule & (stored["iteration"] == first["iteration"])]
-    now = {name: first[name] for name in ("iterations", "status", "skipped_updates")}
-    merged = concat_results([stored[~is_same_rule], same.assign(**now), table])
+    origin = ["task", "run_id", "selection", "iterations"]
+    is_same = (stored[origin] == table.iloc[0][origin]).all(axis=1)
+    kept = stored[~is_same | (stored["iteration"] == table.iloc[0]["iteration"])]
+    merged = concat_results([kept, table])
     samples = (merged["batches"] * merged["batch_size"]).sort_values(kind="stable")
-    key = ["run_id", "selection", "memory", "inference", "length"]
-    return sort_results(merged.loc[samples.index].drop_duplicates(key, keep="last"), key)
+    return sort_results(merged.loc[samples.index].drop_duplicates(KEY, keep="last"), KEY)

@@ -7,9 +7,9 @@ from typing import Any
 
 from constrained_dnc import published, zoo
 from constrained_dnc.choices import PAPER_RULE, SelectionRule
-from constrained_dnc.evaluation.scoring import EVALUATION_FILE
 from constrained_dnc.model.config import GROWING
 from constrained_dnc.results import read_results_file
+from constrained_dnc.training.disk import EVALUATION
 from constrained_dnc.training.run import Run
 
 
@@ -43,7 +43,7 @@ def pretrained_curves(name: str, rule: SelectionRule) -> tuple[Curve, ...]:
 
 def stored_curves(run: Run, rule: SelectionRule, iteration: int) -> tuple[Curve, ...]:
     """Scores that `cdnc evaluate` stored, by a rule at an iteration and by the paper's rule."""
-    path = run.folder / EVALUATION_FILE
+    path = run.folder / EVALUATION
     if not path.exists():
         return ()
     table = read_results_file(path)

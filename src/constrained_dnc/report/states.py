@@ -14,11 +14,11 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from constrained_dnc.analysis.embeddings import PHASES, embedding, phases_of
 from constrained_dnc.analysis.memory_modes import BINS
 from constrained_dnc.analysis.state_space import DIMENSIONS
 from constrained_dnc.colours import GREEN, PHASE_COLOURS, colours_of
 from constrained_dnc.report.drawing import Drawing, grid
+from constrained_dnc.report.embeddings import PHASES, embedding, phases_of
 from constrained_dnc.report.findings import Findings
 from constrained_dnc.report.tables import DASH, rounded
 

@@ -13,6 +13,9 @@ evaluation.parquet       scores, one row per rule, memory, inference and length
 free-capacity.json       the least free capacity of selected parameters, for a growing memory
 digital-RULE.safetensors  the digital parts of selected parameters, and how they were chosen
 frontier.png             a heat map of scores over length and memory size
+analyses.npz             state-space and memory analyses of selected parameters, by a study
+completing.lock          held by the process of a study that trains and scores the run
+failure.txt              the traceback of the last attempt of a study, if it failed
 """
 
 from __future__ import annotations
@@ -36,6 +39,8 @@ TENSORBOARD = "tensorboard"
 FREE_CAPACITY = "free-capacity.json"
 DIGITAL: dict[SelectionRule, str] = {rule: f"digital-{rule}.safetensors" for rule in SELECTED}
 FRONTIER = "frontier.png"
+EVALUATION, ANALYSES, FAILURE = "evaluation.parquet", "analyses.npz", "failure.txt"
+COMPLETING = "completing.lock"
 
 
 def kept_file(run: Path, iteration: int) -> Path:

@@ -162,7 +162,7 @@ class TrainingSession:
         with suppress(RunError, TypeError, ValueError):  # absent or corrupt: it is rewritten
             self._seconds_before = float(read_status(folder).seconds)
         self.config = config
-        if stored is None:
+        if stored is None or stored.is_planned:
             write_config(folder, config, opening.backend_name(backend), threads)
         else:
             if not is_resumed:

@@ -73,10 +73,12 @@ def has_ended_without_checkpoint(folder: Path, config: Config) -> bool:
     if not (folder / CONFIG).exists() or any((folder / name).exists() for name in CHECKPOINTS):
         return False
     stored = open_run(folder)
-    is_long_enough = config.training.iterations <= stored.config.training.iterations
-    is_the_same = is_long_enough and config.run_id == stored.config.run_id
     with suppress(RunError):
-        return is_the_same and bool(stored.rules) and stored.status.state in ENDED
+        status = stored.status
+        has_ended = status.state == "diverged" or (
+            status.state in ENDED and status.iteration >= config.training.iterations
+        )
+        return has_ended and bool(stored.rules) and config.run_id == stored.config.run_id
     return False
 
 
@@ -122,6 +124,8 @@ def refuse_changes(
         if depends_on_iterations(config.training.schedule) and "training.iterations" in different:
             different += f"; the schedule {config.training.schedule} is spread over all iterations"
         raise SettingError(f"{folder} holds a run with another config: {different}")
+    if stored.is_planned:
+        return
     accepted = {stored.backend, *(["auto"] if stored.backend in BACKEND_CHOICES else [])}
     if backend_name(backend) not in accepted:
         raise SettingError(

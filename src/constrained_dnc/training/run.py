@@ -44,7 +44,9 @@ from constrained_dnc.training.observer import logger
 
 PACKAGES = ("constrained-dnc", "jax", "jaxlib", "equinox", "optax", "numpy", "scipy")
 
-State = Literal["training", "finished", "stopped", "diverged", "failed", "interrupted"]
+State = Literal["planned", "training", "finished", "stopped", "diverged", "failed", "interrupted"]
+PLANNED_BACKEND = "auto"
+"""The backend of a run that has not begun."""
 ENDED = ("finished", "diverged")
 """States of a run that has nothing left to train."""
 
@@ -81,7 +83,7 @@ class Run:
     folder: Path
     config: Config
     backend: str
-    """fused, pure, or the qualified class name of a user-defined backend."""
+    """fused, pure, the qualified class name of a user-defined backend, or auto: not yet chosen."""
     threads: int
 
     @cached_property
@@ -89,8 +91,16 @@ class Run:
         return get_task(self.config.task)
 
     @property
+    def is_planned(self) -> bool:
+        """Whether the run has not begun: a study has only written its config."""
+        return self.backend == PLANNED_BACKEND
+
+    @property
     def status(self) -> Status:
         """The stored status; `interrupted` if it says training but no process holds the lock."""
+        if self.is_planned:
+            iterations, nothing = self.config.training.iterations, dict.fromkeys(RULES)
+            return Status("planned", "", 0, iterations, 0, nothing, nothing, 0.0, "")
         status = read_status(self.folder)
         if status.state == "training" and not is_locked(self.folder / LOCK):
             status = read_status(self.folder)  # it may have just ended
@@ -314,6 +324,12 @@ def write_config(folder: Path, config: Config, backend: str, threads: int) -> No
         stored["sources"] = fingerprints("task", config.user_code)
         remember(config.user_code)
     write_json(folder / CONFIG, stored)
+
+
+def plan_run(folder: Path, config: Config) -> None:
+    """Make the folder of a run that is to be trained later, on one thread."""
+    make_folder(folder)
+    write_config(folder, config, PLANNED_BACKEND, threads=1)
 
 
 def replace_config(folder: Path, config: Config) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from constrained_dnc.analysis import embeddings
+from constrained_dnc.report import embeddings
 from constrained_dnc.study import Study, read_study
 from synthetic import Request, write_study
 
