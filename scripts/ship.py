@@ -34,7 +34,7 @@ from constrained_dnc.study.layout import (
     STUDY,
     run_folder,
 )
-from constrained_dnc.training.disk import CONFIG, DIGITAL, FREE_CAPACITY, SELECTED, STATUS
+from constrained_dnc.training.folder import CONFIG, DIGITAL, FREE_CAPACITY, SELECTED, STATUS
 from constrained_dnc.training.run import Run, load_run
 from constrained_dnc.zoo import RULE, SCORES
 

@@ -16,8 +16,8 @@ from constrained_dnc.config import EvaluationConfig, TrainingConfig, make_config
 from constrained_dnc.lengths import parse_lengths
 from constrained_dnc.model.addressing import allocation_weights
 from constrained_dnc.tasks.registry import get_task
-from constrained_dnc.training.run import initial_model
-from constrained_dnc.training.streams import training_batch
+from constrained_dnc.training.batches import training_batch
+from constrained_dnc.training.parameters import initial_model
 
 DOCS = Path(__file__).parents[1] / "docs"
 TRAINING, EVALUATION = TrainingConfig(), EvaluationConfig()

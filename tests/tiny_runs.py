@@ -7,7 +7,7 @@ from pathlib import Path
 from constrained_dnc.config import Config, EvaluationConfig, TrainingConfig, make_config
 from constrained_dnc.files import read_tensors
 from constrained_dnc.model.config import ModelConfig
-from constrained_dnc.training.disk import CHECKPOINTS, SELECTED
+from constrained_dnc.training.folder import CHECKPOINTS, SELECTED
 
 TINY_MODEL = ModelConfig(memory_size=4, word_size=3, num_reads=1, hidden_size=6)
 

@@ -1,6 +1,6 @@
 """A small run that is watched, and stopped at an iteration."""
 
-from constrained_dnc.training.observer import Observer
+from constrained_dnc.training.loggers import Observer
 from tiny_runs import tiny_config
 
 CONFIG = tiny_config()

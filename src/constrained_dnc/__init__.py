@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from constrained_dnc.tasks.problems import AbstractProblemTask
     from constrained_dnc.tasks.registry import get_task, task_names
     from constrained_dnc.tasks.task import AbstractTask, Batch, Scores
+    from constrained_dnc.training.loggers import Observer, Snapshot
     from constrained_dnc.training.loop import resume, train
-    from constrained_dnc.training.observer import Observer, Snapshot
     from constrained_dnc.training.replay import replay
     from constrained_dnc.training.run import Run, load_pretrained, load_run, save_run
 
@@ -133,7 +133,7 @@ HOMES = {
     "tasks.registry": "get_task task_names",
     "tasks.task": "AbstractTask Batch Scores",
     "training.loop": "resume train",
-    "training.observer": "Observer Snapshot",
+    "training.loggers": "Observer Snapshot",
     "training.replay": "replay",
     "training.run": "Run load_pretrained load_run save_run",
 }

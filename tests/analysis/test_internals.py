@@ -11,8 +11,8 @@ import pytest
 from constrained_dnc import build_dnc, get_task
 from constrained_dnc.analysis.internals import analyse_run
 from constrained_dnc.analysis.state_space import analyse_states
+from constrained_dnc.training.batches import evaluation_batch
 from constrained_dnc.training.run import Run, write_selected
-from constrained_dnc.training.streams import evaluation_batch
 from tiny_runs import tiny_config
 
 CLIP = 0.25

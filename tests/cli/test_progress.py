@@ -7,7 +7,7 @@ from rich.console import Console
 
 from constrained_dnc.cli import terminal
 from constrained_dnc.cli.progress import ProgressBar
-from constrained_dnc.training.observer import Snapshot
+from constrained_dnc.training.loggers import Snapshot
 
 PLAIN = Console(file=io.StringIO())
 

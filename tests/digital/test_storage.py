@@ -13,7 +13,7 @@ from constrained_dnc.errors import RunError
 from constrained_dnc.evaluation.prediction import predict
 from constrained_dnc.evaluation.scoring import evaluate
 from constrained_dnc.results import read_results_file
-from constrained_dnc.training.disk import DIGITAL
+from constrained_dnc.training.folder import DIGITAL
 from constrained_dnc.training.loop import train
 from tiny_runs import tiny_config
 

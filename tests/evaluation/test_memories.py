@@ -20,9 +20,9 @@ from constrained_dnc.evaluation.subject import subject_of
 from constrained_dnc.model import fused
 from constrained_dnc.model.backend import choose_backend
 from constrained_dnc.model.growing import Growing
+from constrained_dnc.training.batches import evaluation_batch
 from constrained_dnc.training.loop import train
 from constrained_dnc.training.run import Run
-from constrained_dnc.training.streams import evaluation_batch
 from tiny_runs import tiny_config
 
 

@@ -15,8 +15,8 @@ from constrained_dnc.model.backend import PureBackend
 from constrained_dnc.results import COLUMNS, read_results_file
 from constrained_dnc.tasks.registry import get_task
 from constrained_dnc.tasks.task import Scores
+from constrained_dnc.training.batches import evaluation_batch
 from constrained_dnc.training.loop import train
-from constrained_dnc.training.streams import evaluation_batch
 from tiny_runs import tiny_config
 
 

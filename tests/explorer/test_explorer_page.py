@@ -15,7 +15,7 @@ from constrained_dnc.explorer import open_model, trace
 from constrained_dnc.explorer.figures import link_at
 from constrained_dnc.explorer.page import one_file
 from constrained_dnc.files import locked, read_json, write_json
-from constrained_dnc.training.disk import LOCK, STATUS
+from constrained_dnc.training.folder import LOCK, STATUS
 from constrained_dnc.training.run import write_selected
 from explored_page import PROBLEM, link, shown_answer, type_problem
 

@@ -7,7 +7,7 @@ from constrained_dnc import zoo
 from constrained_dnc.explorer import open_model
 from constrained_dnc.files import read_tensors, write_table, write_tensors
 from constrained_dnc.results import read_results_file
-from constrained_dnc.training.disk import EVALUATION, SELECTED
+from constrained_dnc.training.folder import EVALUATION, SELECTED
 
 
 def test_scores_of_a_pretrained_model_and_of_the_papers_rule(runs, monkeypatch, tmp_path):

@@ -16,7 +16,7 @@ import pytest
 from constrained_dnc import SettingError
 from constrained_dnc.explorer import open_model, server, traces, views
 from constrained_dnc.files import locked, read_json, write_json
-from constrained_dnc.training.disk import LOCK, STATUS
+from constrained_dnc.training.folder import LOCK, STATUS
 from explored_page import served
 
 

@@ -28,8 +28,8 @@ from constrained_dnc.study.layout import failure_file, results_file, run_folder,
 from constrained_dnc.sweep.plan import Plan
 from constrained_dnc.sweep.trial import run_trial
 from constrained_dnc.training.loop import train
+from constrained_dnc.training.process import Stop
 from constrained_dnc.training.run import load_run
-from constrained_dnc.training.stopping import Stop
 from smoke_studies import open_smoke
 from tiny_runs import fingerprint, tiny_config
 from watched_runs import PowerCut, Watcher, cut_power

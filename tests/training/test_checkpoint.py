@@ -12,7 +12,7 @@ import pytest
 from constrained_dnc.choices import RULES
 from constrained_dnc.errors import RunError
 from constrained_dnc.training.checkpoint import COUNTS, Progress, load_checkpoint, save_checkpoint
-from constrained_dnc.training.disk import CHECKPOINTS
+from constrained_dnc.training.folder import CHECKPOINTS
 from constrained_dnc.training.selection import new_rules
 from tiny_runs import tiny_config
 

@@ -3,7 +3,7 @@
 import jax
 import pytest
 
-from constrained_dnc.training.compilation import MIN_COMPILE_TIME, use_compilation_cache
+from constrained_dnc.training.process import MIN_COMPILE_TIME, use_compilation_cache
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ import pytest
 from constrained_dnc.config import TrainingConfig
 from constrained_dnc.errors import SettingError
 from constrained_dnc.tasks.registry import get_task
+from constrained_dnc.training.batches import make_curriculum, training_batch
 from constrained_dnc.training.loop import train
-from constrained_dnc.training.streams import make_curriculum, training_batch
 from tiny_runs import fingerprint, tiny_config
 from watched_runs import PowerCut, Watcher, cut_power
 

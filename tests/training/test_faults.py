@@ -9,10 +9,10 @@ import pytest
 from constrained_dnc.files import read_tensors
 from constrained_dnc.model.backend import choose_backend
 from constrained_dnc.tasks.registry import get_task
+from constrained_dnc.training.batches import training_batch
 from constrained_dnc.training.loop import train
+from constrained_dnc.training.parameters import initial_model
 from constrained_dnc.training.replay import replay
-from constrained_dnc.training.run import initial_model
-from constrained_dnc.training.streams import training_batch
 from tiny_runs import fingerprint, newest_checkpoint, tiny_config
 from watched_runs import CONFIG, Watcher
 

@@ -12,10 +12,11 @@ import pytest
 
 from constrained_dnc.choices import RULES
 from constrained_dnc.errors import RunError, SettingError
-from constrained_dnc.training import opening
+from constrained_dnc.training import resuming
+from constrained_dnc.training.batches import sample_iteration
 from constrained_dnc.training.loop import train
-from constrained_dnc.training.run import load_model, load_run
-from constrained_dnc.training.streams import sample_iteration
+from constrained_dnc.training.parameters import load_model
+from constrained_dnc.training.run import load_run
 from tiny_runs import fingerprint, newest_checkpoint
 from watched_runs import CONFIG, PowerCut, Watcher, cut_power
 
@@ -213,9 +214,9 @@ def test_trains_outside_the_main_thread_too(finished, tmp_path):
 
 
 def test_another_environment_costs_a_warning(finished, monkeypatch):
-    stored = opening.environment()
+    stored = resuming.environment()
     stored["versions"]["jax"] = "0.0.1"
-    monkeypatch.setattr(opening, "environment", lambda: stored)
+    monkeypatch.setattr(resuming, "environment", lambda: stored)
     watcher = Watcher()
     train(CONFIG, finished[0].folder, observer=watcher)
     assert any("jax" in warning and "0.0.1" in warning for warning in watcher.warnings)

@@ -9,10 +9,11 @@ import pytest
 from constrained_dnc.approaches import Approach
 from constrained_dnc.errors import RunError, SettingError
 from constrained_dnc.files import read_tensors, write_tensors
-from constrained_dnc.training.disk import kept_file, kept_iterations
+from constrained_dnc.training.folder import kept_file, kept_iterations
 from constrained_dnc.training.loop import train
+from constrained_dnc.training.parameters import initial_model
 from constrained_dnc.training.replay import keep_skipped_update, replay
-from constrained_dnc.training.run import initial_model, load_run, write_config
+from constrained_dnc.training.run import load_run, write_config
 from tiny_runs import tiny_config
 
 NAN_TASK = """

@@ -14,15 +14,10 @@ from constrained_dnc.cli import main
 from constrained_dnc.errors import RunError, SettingError
 from constrained_dnc.evaluation.prediction import predict
 from constrained_dnc.files import write_json
-from constrained_dnc.training.disk import SELECTED
+from constrained_dnc.training.folder import SELECTED
 from constrained_dnc.training.loop import train
-from constrained_dnc.training.run import (
-    initial_model,
-    load_run,
-    save_run,
-    write_config,
-    write_selected,
-)
+from constrained_dnc.training.parameters import initial_model
+from constrained_dnc.training.run import load_run, save_run, write_config, write_selected
 from tiny_runs import STATUS, fingerprint, tiny_config
 
 

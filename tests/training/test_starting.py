@@ -12,9 +12,9 @@ from constrained_dnc.cli import main
 from constrained_dnc.errors import RunError, SettingError
 from constrained_dnc.files import read_json
 from constrained_dnc.model.backend import PureBackend
+from constrained_dnc.training.batches import training_batch
 from constrained_dnc.training.loop import resume, train
 from constrained_dnc.training.run import load_run
-from constrained_dnc.training.streams import training_batch
 from tiny_runs import fingerprint, tiny_config
 from watched_runs import PowerCut, Watcher, cut_power
 

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from constrained_dnc.training.stopping import interrupts_wait, postponed_signals
+from constrained_dnc.training.process import interrupts_wait, postponed_signals
 
 
 def test_an_interrupt_that_a_shell_ignores_stays_ignored():
@@ -25,9 +25,9 @@ def test_an_interrupt_that_a_shell_ignores_stays_ignored():
 
 IN_COMPILED_CODE = """
 import hashlib, sys
-from constrained_dnc.training import stopping
-stopping.SECONDS_TO_COMPILE = 1
-with stopping.postponed_signals(lambda sentence: print(sentence, flush=True)) as stop:
+from constrained_dnc.training import process
+process.SECONDS_TO_COMPILE = 1
+with process.postponed_signals(lambda sentence: print(sentence, flush=True)) as stop:
     stop.is_compiling = sys.argv[1] == "compiling"
     print("begun", flush=True)
     hashlib.pbkdf2_hmac("sha256", b"", b"", 2**{exponent})

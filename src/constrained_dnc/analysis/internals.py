@@ -17,8 +17,8 @@ from constrained_dnc.model.dnc import DNC, Internals
 from constrained_dnc.model.dnc_memory import Interface
 from constrained_dnc.shapes import AnyArray, Float
 from constrained_dnc.tasks.task import AbstractTask, Batch
+from constrained_dnc.training.batches import evaluation_batch
 from constrained_dnc.training.run import Run
-from constrained_dnc.training.streams import evaluation_batch
 
 
 def analyse_run(run: Run, rules: Sequence[SelectionRule] = RULES) -> dict[str, Any]:

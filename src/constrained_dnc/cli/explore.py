@@ -17,8 +17,8 @@ from constrained_dnc import published, zoo
 from constrained_dnc.cli.parsing import Flag, InferenceOption, Memory, Selection, TrustCode, option
 from constrained_dnc.errors import SettingError, shortened
 from constrained_dnc.model.config import MemorySize, read_memory_size
-from constrained_dnc.training.compilation import use_compilation_cache
-from constrained_dnc.training.disk import CONFIG
+from constrained_dnc.training.folder import CONFIG
+from constrained_dnc.training.process import use_compilation_cache
 from constrained_dnc.training.run import load_run, open_run
 
 RUN_ARGUMENT = "a run directory, a folder of them, or zoo:TASK/APPROACH"

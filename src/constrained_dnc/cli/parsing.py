@@ -87,7 +87,7 @@ class ModelOptions:
 
     def open_run(self) -> Run:
         """Open the run or pretrained model, with the compilation cache on."""
-        from constrained_dnc.training.compilation import use_compilation_cache  # noqa: PLC0415
+        from constrained_dnc.training.process import use_compilation_cache  # noqa: PLC0415
         from constrained_dnc.training.run import load_run  # noqa: PLC0415 - slow to import
 
         use_compilation_cache()

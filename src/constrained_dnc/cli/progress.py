@@ -14,7 +14,7 @@ from rich.text import Text
 
 from constrained_dnc.cli.terminal import print_stderr
 from constrained_dnc.errors import printable
-from constrained_dnc.training.observer import Observer, Snapshot
+from constrained_dnc.training.loggers import Observer, Snapshot
 
 SECONDS_BETWEEN_LINES, SECONDS_BETWEEN_REDRAWS = 10.0, 0.2
 

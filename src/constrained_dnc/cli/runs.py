@@ -28,7 +28,7 @@ from constrained_dnc.errors import SettingError
 from constrained_dnc.lengths import format_lengths, parse_lengths
 from constrained_dnc.model.config import read_memory_size
 from constrained_dnc.published import MASTERED, THRESHOLD, max_length_of
-from constrained_dnc.training.disk import EVALUATION, FRONTIER
+from constrained_dnc.training.folder import EVALUATION, FRONTIER
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -231,7 +231,7 @@ class Replay(ModelOptions):
 
     def run(self) -> int:
         """Print a line for every update."""
-        from constrained_dnc.training.disk import kept_iterations  # noqa: PLC0415
+        from constrained_dnc.training.folder import kept_iterations  # noqa: PLC0415
         from constrained_dnc.training.replay import replay  # noqa: PLC0415 - slow to import
 
         run = self.open_run()

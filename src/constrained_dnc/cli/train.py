@@ -129,10 +129,11 @@ class Train:
         if self.start and self.start.resolve() == folder.resolve():
             raise SettingError("--from and --run-dir name the same run; choose another --run-dir")
         with ProgressBar("iteration") as bar:
-            from constrained_dnc.training.compilation import use_compilation_cache  # noqa: PLC0415
+            from constrained_dnc.training.folder import ENDED  # noqa: PLC0415
             from constrained_dnc.training.loop import train  # noqa: PLC0415 - slow to import
-            from constrained_dnc.training.opening import start_of  # noqa: PLC0415
-            from constrained_dnc.training.run import ENDED, load_run, open_run  # noqa: PLC0415
+            from constrained_dnc.training.parameters import start_of  # noqa: PLC0415
+            from constrained_dnc.training.process import use_compilation_cache  # noqa: PLC0415
+            from constrained_dnc.training.run import load_run, open_run  # noqa: PLC0415
 
             use_compilation_cache()
             model = None

@@ -16,7 +16,7 @@ from constrained_dnc.errors import RunError, printable
 from constrained_dnc.study.layout import run_folder
 from constrained_dnc.sweep.plan import Plan
 from constrained_dnc.tasks.registry import get_task
-from constrained_dnc.training.run import read_status
+from constrained_dnc.training.folder import read_status
 
 SECONDS_BETWEEN_LINES = 20.0
 TRAINING_SHARE = 0.9

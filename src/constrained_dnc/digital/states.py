@@ -13,7 +13,7 @@ from constrained_dnc.model.backend import choose_backend
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.published import TRAINING_LENGTHS
 from constrained_dnc.tasks.task import AbstractTask, Batch
-from constrained_dnc.training.streams import CALIBRATION
+from constrained_dnc.training.batches import CALIBRATION
 
 BATCH_SIZE = 64
 STATE_BATCHES, SCORE_BATCHES = range(4), range(4, 6)

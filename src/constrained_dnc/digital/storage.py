@@ -15,7 +15,7 @@ from constrained_dnc.errors import RunError
 from constrained_dnc.files import corruption_named, read_tensors, write_tensors
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.model.leaves import named_leaves
-from constrained_dnc.training.disk import DIGITAL
+from constrained_dnc.training.folder import DIGITAL
 from constrained_dnc.training.run import Run, Selected
 
 

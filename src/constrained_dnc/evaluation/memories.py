@@ -17,9 +17,9 @@ from constrained_dnc.model.dnc import DNC
 from constrained_dnc.model.growing import Growing
 from constrained_dnc.shapes import Array, Float
 from constrained_dnc.tasks.task import Batch
-from constrained_dnc.training.disk import FREE_CAPACITY
+from constrained_dnc.training.batches import evaluation_batch
+from constrained_dnc.training.folder import FREE_CAPACITY
 from constrained_dnc.training.run import Run, Selected
-from constrained_dnc.training.streams import evaluation_batch
 
 
 def outputs_of(

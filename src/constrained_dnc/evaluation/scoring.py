@@ -25,8 +25,8 @@ from constrained_dnc.model.dnc import DNC
 from constrained_dnc.model.growing import Growing
 from constrained_dnc.results import concat_results, read_results_file, results_frame, sort_results
 from constrained_dnc.tasks.task import AbstractTask, Scores
-from constrained_dnc.training.disk import EVALUATION
-from constrained_dnc.training.observer import logger
+from constrained_dnc.training.folder import EVALUATION
+from constrained_dnc.training.loggers import logger
 from constrained_dnc.training.run import Run
 
 SHARES = ("score", "sequence_accuracy", "recall")

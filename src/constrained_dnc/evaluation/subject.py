@@ -25,8 +25,8 @@ from constrained_dnc.model.growing import Growing
 from constrained_dnc.published import TRAINING_LENGTHS
 from constrained_dnc.tasks.registry import get_task
 from constrained_dnc.tasks.task import AbstractTask, Batch
+from constrained_dnc.training.batches import evaluation_batch
 from constrained_dnc.training.run import Run, Selected, load_run
-from constrained_dnc.training.streams import evaluation_batch
 
 UNKNOWN: Mapping[str, object] = {
     "run_id": "",

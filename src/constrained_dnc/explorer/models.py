@@ -19,7 +19,7 @@ from constrained_dnc.model.build import build_memory
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.model.dnc_memory import DNCMemory
 from constrained_dnc.tasks.task import AbstractTask
-from constrained_dnc.training.disk import LOCK, STATUS
+from constrained_dnc.training.folder import LOCK, STATUS
 from constrained_dnc.training.run import load_run
 
 MAX_DRAWN_LENGTH = 250

@@ -9,7 +9,7 @@ from constrained_dnc import published, zoo
 from constrained_dnc.choices import PAPER_RULE, SelectionRule
 from constrained_dnc.model.config import GROWING
 from constrained_dnc.results import read_results_file
-from constrained_dnc.training.disk import EVALUATION
+from constrained_dnc.training.folder import EVALUATION
 from constrained_dnc.training.run import Run
 
 

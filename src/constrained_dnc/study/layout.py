@@ -29,7 +29,7 @@ from constrained_dnc.files import (
     write_table,
 )
 from constrained_dnc.results import concat_results, read_results_file
-from constrained_dnc.training.observer import logger
+from constrained_dnc.training.loggers import logger
 
 STUDY, LOCK = "study.json", "lock"
 RUNS, RESULTS, ANALYSIS, FAILURES, LOCKS = "runs", "results", "analysis", "failures", "locks"

@@ -16,10 +16,10 @@ from constrained_dnc.evaluation.scoring import Planned, evaluate, make_plan
 from constrained_dnc.files import locked, read_arrays, remove_unfinished, write_arrays
 from constrained_dnc.model.config import GROWING, MemorySize
 from constrained_dnc.results import read_results_file
-from constrained_dnc.training.compilation import use_compilation_cache
-from constrained_dnc.training.disk import ANALYSES, COMPLETING, EVALUATION, FAILURE
+from constrained_dnc.training.folder import ANALYSES, COMPLETING, ENDED, EVALUATION, FAILURE, Status
 from constrained_dnc.training.loop import train
-from constrained_dnc.training.run import ENDED, Run, Status, open_run
+from constrained_dnc.training.process import use_compilation_cache
+from constrained_dnc.training.run import Run, open_run
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from constrained_dnc.plugins import override_sources, sources
 from constrained_dnc.study.layout import write_failure
 from constrained_dnc.sweep.plan import Plan
 from constrained_dnc.sweep.trial import run_trial
-from constrained_dnc.training.stopping import interrupts_wait
+from constrained_dnc.training.process import interrupts_wait
 
 SECONDS_BETWEEN_LOOKS = 0.5
 SECONDS_TO_CONNECT = 10

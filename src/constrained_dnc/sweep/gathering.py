@@ -14,9 +14,10 @@ from constrained_dnc.errors import SettingError
 from constrained_dnc.files import make_folder
 from constrained_dnc.study import layout
 from constrained_dnc.sweep.plan import MAY_CHANGE, Plan, open_study, request_of
-from constrained_dnc.training.observer import logger
-from constrained_dnc.training.opening import differences
-from constrained_dnc.training.run import ENDED, Run, load_run
+from constrained_dnc.training.folder import ENDED
+from constrained_dnc.training.loggers import logger
+from constrained_dnc.training.resuming import differences
+from constrained_dnc.training.run import Run, load_run
 
 
 def gather(

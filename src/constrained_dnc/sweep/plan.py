@@ -48,7 +48,7 @@ from constrained_dnc.study import layout
 from constrained_dnc.study.layout import STUDY
 from constrained_dnc.sweep.approach_names import find_approaches
 from constrained_dnc.tasks.registry import get_task
-from constrained_dnc.training.disk import SELECTED
+from constrained_dnc.training.folder import SELECTED
 from constrained_dnc.training.run import environment
 
 MAY_CHANGE = {

@@ -29,17 +29,11 @@ from constrained_dnc.study.layout import (
 )
 from constrained_dnc.sweep.plan import Plan, memories_of
 from constrained_dnc.tasks.registry import get_task
-from constrained_dnc.training.compilation import use_compilation_cache
-from constrained_dnc.training.disk import CHECKPOINTS, CONFIG
+from constrained_dnc.training.folder import CHECKPOINTS, CONFIG, ENDED
 from constrained_dnc.training.loop import train
-from constrained_dnc.training.run import (
-    ENDED,
-    Run,
-    backend_for,
-    initial_model,
-    open_run,
-    replace_config,
-)
+from constrained_dnc.training.parameters import backend_for, initial_model
+from constrained_dnc.training.process import use_compilation_cache
+from constrained_dnc.training.run import Run, open_run, replace_config
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of malloc.h
 LARGEST_MMAP_THRESHOLD = 32 << 20

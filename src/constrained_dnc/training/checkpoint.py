@@ -21,7 +21,7 @@ from constrained_dnc.errors import RunError
 from constrained_dnc.files import corruption_named, read_tensors, write_tensors
 from constrained_dnc.model.leaves import fill_leaves, name_leaves
 from constrained_dnc.shapes import Array
-from constrained_dnc.training.disk import CHECKPOINTS
+from constrained_dnc.training.folder import CHECKPOINTS
 from constrained_dnc.training.selection import RuleProgress
 
 COUNTS = ("iteration", "skipped_updates", "skipped_in_a_row", "metrics_bytes", "sums")

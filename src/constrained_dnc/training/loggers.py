@@ -1,21 +1,27 @@
-"""TensorBoard, Weights & Biases and Trackio: copies of the lines of metrics.jsonl."""
+"""Who is told what happens in training: an observer, and TensorBoard, W&B or Trackio."""
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
+import logging
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from typing import Any, TypeAlias
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from constrained_dnc.choices import LOGGERS, LoggerChoice
 from constrained_dnc.config import Config, as_dict
 from constrained_dnc.errors import RunError, SettingError, first_line, one_of
-from constrained_dnc.training.disk import TENSORBOARD
+from constrained_dnc.training.folder import TENSORBOARD
 from constrained_dnc.training.metrics import finite_or_none
-from constrained_dnc.training.run import Run
+
+if TYPE_CHECKING:
+    from constrained_dnc.training.run import Run
+
+logger = logging.getLogger("constrained_dnc")
 
 Log: TypeAlias = Callable[[int, Mapping[str, float | int | None]], None]
 MODULES: dict[LoggerChoice, str] = {
@@ -24,6 +30,36 @@ MODULES: dict[LoggerChoice, str] = {
     "trackio": "trackio",
 }
 PROJECT = "constrained-dnc"
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The progress after an iteration."""
+
+    iteration: int
+    iterations: int
+    loss: float
+    running_unseen_loss: float | None
+    best_iteration: int | None
+    skipped_updates: int
+
+
+class Observer:
+    """Receives messages, metrics and progress; subclass it for a logger or a display."""
+
+    def say(self, sentence: str) -> None:
+        """Called with messages."""
+        logger.info(sentence)
+
+    def warn(self, sentence: str) -> None:
+        """Called with warnings."""
+        logger.warning(sentence)
+
+    def log(self, iteration: int, values: Mapping[str, float | int | None]) -> None:
+        """Called with every line that goes to metrics.jsonl."""
+
+    def progress(self, snapshot: Snapshot) -> None:
+        """Called after every iteration."""
 
 
 def require_loggers(names: Iterable[str]) -> None:

@@ -24,35 +24,38 @@ from constrained_dnc.lengths import NO_CURRICULUM
 from constrained_dnc.model.backend import AbstractBackend
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.tasks.registry import get_task
-from constrained_dnc.training import opening
-from constrained_dnc.training.checkpoint import Progress, load_checkpoint, save_checkpoint
-from constrained_dnc.training.disk import CONFIG, FILES, LOCK, METRICS
-from constrained_dnc.training.loggers import open_loggers, require_loggers
-from constrained_dnc.training.metrics import MetricsFile, finite_or_none, mean_entropy
-from constrained_dnc.training.observer import Observer, Snapshot
-from constrained_dnc.training.optimiser import guarded_update, make_optimiser, make_schedule
-from constrained_dnc.training.replay import keep_skipped_update
-from constrained_dnc.training.run import (
-    Run,
-    State,
-    backend_for,
-    initial_model,
-    load_run,
-    open_run,
-    read_status,
-    write_config,
-    write_selected,
-    write_status,
-)
-from constrained_dnc.training.selection import new_rules
-from constrained_dnc.training.stopping import Stop, postponed_signals
-from constrained_dnc.training.streams import (
+from constrained_dnc.training import resuming
+from constrained_dnc.training.batches import (
     IterationBatches,
     constraint_key,
     entropy_batch,
     make_curriculum,
     sample_iteration,
 )
+from constrained_dnc.training.checkpoint import Progress, load_checkpoint, save_checkpoint
+from constrained_dnc.training.folder import (
+    CONFIG,
+    FILES,
+    LOCK,
+    METRICS,
+    State,
+    read_status,
+    write_status,
+)
+from constrained_dnc.training.loggers import Observer, Snapshot, open_loggers, require_loggers
+from constrained_dnc.training.metrics import MetricsFile, finite_or_none, mean_entropy
+from constrained_dnc.training.optimiser import guarded_update, make_optimiser, make_schedule
+from constrained_dnc.training.parameters import (
+    backend_for,
+    initial_model,
+    initial_parameters,
+    with_start,
+    write_start,
+)
+from constrained_dnc.training.process import Stop, postponed_signals
+from constrained_dnc.training.replay import keep_skipped_update
+from constrained_dnc.training.run import Run, load_run, open_run, write_config, write_selected
+from constrained_dnc.training.selection import new_rules
 
 MAX_SKIPPED_IN_A_ROW = 100
 """After this many skipped updates in a row, a run has diverged."""
@@ -91,21 +94,21 @@ def train(
     make_optimiser(config.training)  # mistakes are found before a folder is made
     make_curriculum(config.training)(1)
     if start is not None:
-        config = opening.with_start(config, start)
+        config = with_start(config, start)
     observer = observer or Observer()
     if restart:
         if start is None and config.start is not None:
             raise SettingError("to start over from another model, name it (--from, start=model)")
-        opening.move_aside(folder, observer)
-    opening.prepare_folder(folder)
-    if opening.has_ended_without_checkpoint(folder, config):
+        resuming.move_aside(folder, observer)
+    resuming.prepare_folder(folder)
+    if resuming.has_ended_without_checkpoint(folder, config):
         observer.say(f"nothing to do: {folder} has ended")
         return open_run(folder)
     with postponed_signals(observer.say) as stop:
         with locked(folder / LOCK) as is_in_place, jax.enable_x64(False):
             remove_unfinished(folder, FILES)
             if start is not None and not (folder / CONFIG).exists():
-                opening.write_start(folder, start)
+                write_start(folder, start)
             session = TrainingSession(config, folder, backend, threads, observer, stop, is_in_place)
             session.run(log)
         if stop.signal is not None and session.end is None:
@@ -139,13 +142,13 @@ class TrainingSession:
         self._is_in_place = is_in_place
         self._compiled: set[Any] = set()
         stop.is_compiling = True  # nothing is lost before the first iteration
-        stored = opening.stored_run(folder)
+        stored = resuming.stored_run(folder)
         if stored is not None:
-            opening.refuse_changes(stored, config, backend, threads)
+            resuming.refuse_changes(stored, config, backend, threads)
         self.task = get_task(config.task)
         model = initial_model(config)
         parameters, self.static = eqx.partition(model, eqx.is_inexact_array)
-        parameters = opening.initial_parameters(folder, config, parameters)
+        parameters = initial_parameters(folder, config, parameters)
         if threads is None:
             threads = stored.threads if stored else available_cores()
         if isinstance(backend, str):
@@ -163,13 +166,13 @@ class TrainingSession:
             self._seconds_before = float(read_status(folder).seconds)
         self.config = config
         if stored is None or stored.is_planned:
-            write_config(folder, config, opening.backend_name(backend), threads)
+            write_config(folder, config, resuming.backend_name(backend), threads)
         else:
             if not is_resumed:
-                opening.refuse_overwriting(stored)
-            opening.warn_of_environment(stored, observer)
+                resuming.refuse_overwriting(stored)
+            resuming.warn_of_environment(stored, observer)
             has_ended = self.end is not None
-            self.config = opening.update_config(stored, config, observer, has_ended=has_ended)
+            self.config = resuming.update_config(stored, config, observer, has_ended=has_ended)
         self._began = time.monotonic()
         observer.say(f"backend {backend.name}: {'as before' if stored else backend.reason}")
         where = f"resuming after iteration {self.progress.iteration}" if is_resumed else "a new run"

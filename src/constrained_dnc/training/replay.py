@@ -18,9 +18,10 @@ from constrained_dnc.model.dnc import DNC
 from constrained_dnc.model.leaves import name_leaves, named_leaves
 from constrained_dnc.shapes import Array
 from constrained_dnc.tasks.task import Batch
-from constrained_dnc.training.disk import kept_file, kept_iterations
-from constrained_dnc.training.run import Run, backend_for, load_model, load_run
-from constrained_dnc.training.streams import constraint_key, training_batch
+from constrained_dnc.training.batches import constraint_key, training_batch
+from constrained_dnc.training.folder import kept_file, kept_iterations
+from constrained_dnc.training.parameters import backend_for, load_model
+from constrained_dnc.training.run import Run, load_run
 
 ORDER = (  # in which a step computes its quantities
     "hidden",

@@ -5,11 +5,10 @@ from __future__ import annotations
 import dataclasses
 import platform
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -31,39 +30,28 @@ from constrained_dnc.files import (
     write_tensors,
 )
 from constrained_dnc.model import fused
-from constrained_dnc.model.backend import AbstractBackend, choose_backend
-from constrained_dnc.model.build import build_dnc
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.model.leaves import fill_leaves, name_leaves
 from constrained_dnc.plugins import fingerprints, remember, require_trust
 from constrained_dnc.tasks.registry import get_task
 from constrained_dnc.tasks.task import AbstractTask
-from constrained_dnc.training.disk import CONFIG, LOCK, METRICS, SELECTED, STATUS
+from constrained_dnc.training.folder import (
+    CONFIG,
+    LOCK,
+    METRICS,
+    SELECTED,
+    Status,
+    read_status,
+    write_status,
+)
+from constrained_dnc.training.loggers import logger
 from constrained_dnc.training.metrics import parse_lines
-from constrained_dnc.training.observer import logger
+from constrained_dnc.training.parameters import initial_model, load_model
 
 PACKAGES = ("constrained-dnc", "jax", "jaxlib", "equinox", "optax", "numpy", "scipy")
 
-State = Literal["planned", "training", "finished", "stopped", "diverged", "failed", "interrupted"]
 PLANNED_BACKEND = "auto"
 """The backend of a run that has not begun."""
-ENDED = ("finished", "diverged")
-"""States of a run that has nothing left to train."""
-
-
-@dataclass(frozen=True)
-class Status:
-    """How far a run has got, and why it ended; stored in status.json."""
-
-    state: State
-    reason: str
-    iteration: int
-    iterations: int
-    skipped_updates: int
-    best_iteration: dict[SelectionRule, int | None]
-    running_mean: dict[SelectionRule, float | None]  # of the loss or score, at the best iteration
-    seconds: float  # spent in training, all processes together
-    updated: str
 
 
 @dataclass(frozen=True)
@@ -164,20 +152,6 @@ class Run:
         if metadata.get("selection") != rule:
             raise RunError(f"{path} does not hold parameters selected by {rule!r}")
         return path, tensors, metadata
-
-
-def read_status(folder: Path) -> Status:
-    """The content of status.json."""
-    path = folder / STATUS
-    values = read_json(path)
-    with corruption_named(path):
-        return Status(**{field.name: values[field.name] for field in dataclasses.fields(Status)})
-
-
-def write_status(folder: Path, **values: Any) -> None:
-    """Store the current status."""
-    status = Status(**values, updated=datetime.now(UTC).isoformat(timespec="seconds"))
-    write_json(folder / STATUS, dataclasses.asdict(status))
 
 
 def load_run(folder: str | Path, *, trust_code: bool = False) -> Run:
@@ -286,29 +260,6 @@ def load_pretrained(
     """
     run = load_run(f"{zoo.PREFIX}{task}/{approach}")
     return run.selected(selection).model, run.task
-
-
-def initial_model(config: Config) -> DNC:
-    """The model before training, in single precision whatever JAX's default is."""
-    task = get_task(config.task)
-    with jax.enable_x64(False):
-        return build_dnc(config.approach, task, config.model, key=jax.random.key(config.seed))
-
-
-def backend_for(
-    config: Config, model: DNC, choice: str = "auto", threads: int | None = None
-) -> AbstractBackend:
-    """The backend for a model of this config, see `choose_backend`."""
-    return choose_backend(choice, model, get_task(config.task).loss, threads=threads)
-
-
-def load_model(config: Config, tensors: Tensors, path: Path) -> DNC:
-    """The model of a config with the parameters of a file."""
-    parameters, static = eqx.partition(initial_model(config), eqx.is_inexact_array)
-    try:
-        return eqx.combine(fill_leaves(parameters, tensors, "parameters"), static)
-    except RunError as error:
-        raise RunError(f"{path} holds the parameters of another model: {error}") from error
 
 
 def write_config(folder: Path, config: Config, backend: str, threads: int) -> None:

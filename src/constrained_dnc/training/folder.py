@@ -1,4 +1,4 @@
-"""The files in the folder of a run.
+"""The folder of a run: its files, and its status.
 
 config.json              settings, versions, machine
 status.json              how far the run has got, and why it ended
@@ -20,9 +20,14 @@ failure.txt              the traceback of the last attempt of a study, if it fai
 
 from __future__ import annotations
 
+import dataclasses
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, Literal
 
 from constrained_dnc.choices import SelectionRule
+from constrained_dnc.files import corruption_named, read_json, write_json
 
 CONFIG, STATUS, METRICS, LOCK = "config.json", "status.json", "metrics.jsonl", "lock"
 CHECKPOINTS = ("checkpoint-a.safetensors", "checkpoint-b.safetensors")
@@ -41,6 +46,39 @@ DIGITAL: dict[SelectionRule, str] = {rule: f"digital-{rule}.safetensors" for rul
 FRONTIER = "frontier.png"
 EVALUATION, ANALYSES, FAILURE = "evaluation.parquet", "analyses.npz", "failure.txt"
 COMPLETING = "completing.lock"
+
+State = Literal["planned", "training", "finished", "stopped", "diverged", "failed", "interrupted"]
+ENDED = ("finished", "diverged")
+"""States of a run that has nothing left to train."""
+
+
+@dataclass(frozen=True)
+class Status:
+    """How far a run has got, and why it ended; stored in status.json."""
+
+    state: State
+    reason: str
+    iteration: int
+    iterations: int
+    skipped_updates: int
+    best_iteration: dict[SelectionRule, int | None]
+    running_mean: dict[SelectionRule, float | None]  # of the loss or score, at the best iteration
+    seconds: float  # spent in training, all processes together
+    updated: str
+
+
+def read_status(folder: Path) -> Status:
+    """The content of status.json."""
+    path = folder / STATUS
+    values = read_json(path)
+    with corruption_named(path):
+        return Status(**{field.name: values[field.name] for field in dataclasses.fields(Status)})
+
+
+def write_status(folder: Path, **values: Any) -> None:
+    """Store the current status."""
+    status = Status(**values, updated=datetime.now(UTC).isoformat(timespec="seconds"))
+    write_json(folder / STATUS, dataclasses.asdict(status))
 
 
 def kept_file(run: Path, iteration: int) -> Path:

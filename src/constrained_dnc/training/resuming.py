@@ -10,37 +10,20 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import equinox as eqx
-
-from constrained_dnc.choices import BACKEND_CHOICES, BackendChoice, SelectionRule
-from constrained_dnc.config import Config, Start
+from constrained_dnc.choices import BACKEND_CHOICES, BackendChoice
+from constrained_dnc.config import Config
 from constrained_dnc.errors import RunError, SettingError
 from constrained_dnc.files import (
-    Tensors,
-    checksum,
     failure_named,
     locked,
     make_folder,
     read_json,
-    read_tensors,
-    write_tensors,
 )
 from constrained_dnc.model.backend import AbstractBackend, FusedBackend, PureBackend
-from constrained_dnc.model.dnc import DNC
-from constrained_dnc.model.leaves import fill_leaves, name_leaves
 from constrained_dnc.recipes import depends_on_iterations
-from constrained_dnc.training.disk import CHECKPOINTS, CONFIG, LOCK, START
-from constrained_dnc.training.observer import Observer
-from constrained_dnc.training.run import (
-    ENDED,
-    Run,
-    changed_sources,
-    environment,
-    initial_model,
-    open_run,
-    read_status,
-    replace_config,
-)
+from constrained_dnc.training.folder import CHECKPOINTS, CONFIG, ENDED, LOCK, START, read_status
+from constrained_dnc.training.loggers import Observer
+from constrained_dnc.training.run import Run, changed_sources, environment, open_run, replace_config
 
 
 def prepare_folder(folder: Path) -> None:
@@ -193,54 +176,3 @@ def warn_of_environment(run: Run, observer: Observer) -> None:
     if changed := differences({kind: stored.get(kind) for kind in now}, now):
         what = "versions or machine changed since the run began"
         observer.warn(f"{what}, so its last bits may differ: {changed}")
-
-
-def start_of(run: Run, rule: SelectionRule | None = None) -> tuple[DNC, Start]:
-    """The model of a run, and the record of starting from it."""
-    selected = run.selected(rule)
-    digest = _digest(_tensors_of(selected.model))
-    return selected.model, Start(digest, run.config.run_id, selected.rule)
-
-
-def with_start(config: Config, model: DNC) -> Config:
-    """The config, with the model that training starts from; refused if it does not fit."""
-    tensors = _tensors_of(model)
-    _fill(eqx.filter(initial_model(config), eqx.is_inexact_array), tensors)
-    start = Start(_digest(tensors))
-    if config.start is None:
-        return dataclasses.replace(config, start=start)
-    if config.start.digest != start.digest:
-        raise SettingError("config.start records parameters that are not those of the model")
-    return config
-
-
-def write_start(folder: Path, model: DNC) -> None:
-    """Store the parameters, so that a resume does not need their origin."""
-    write_tensors(folder / START, _tensors_of(model), {})
-
-
-def initial_parameters(folder: Path, config: Config, parameters: Any) -> Any:
-    """The parameters of the first iteration: new ones, or those that the run starts from."""
-    if config.start is None:
-        return parameters
-    if not (folder / START).exists():
-        raise SettingError("the config starts from another model; pass it as start=model")
-    tensors, _ = read_tensors(folder / START)
-    if _digest(tensors) != config.start.digest:
-        raise RunError(f"{folder / START} holds other parameters than the run started from")
-    return _fill(parameters, tensors)
-
-
-def _tensors_of(model: DNC) -> Tensors:
-    return name_leaves(eqx.filter(model, eqx.is_inexact_array), "parameters")
-
-
-def _digest(tensors: Tensors) -> str:
-    return checksum(tensors, {})[:16]
-
-
-def _fill(parameters: Any, tensors: Tensors) -> Any:
-    try:
-        return fill_leaves(parameters, tensors, "parameters")
-    except RunError as error:
-        raise SettingError(f"the model to start from does not fit the config: {error}") from error

@@ -6,7 +6,7 @@ from scipy.stats import chisquare
 
 from constrained_dnc.config import make_config
 from constrained_dnc.tasks.registry import get_task
-from constrained_dnc.training.streams import (
+from constrained_dnc.training.batches import (
     entropy_batch,
     evaluation_batch,
     sample_iteration,
