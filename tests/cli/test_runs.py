@@ -256,7 +256,7 @@ def test_folder_without_a_run_is_refused(tmp_path, capsys):
 
 
 FAULTY = """
-from constrained_dnc.tasks.copy import Copy
+from constrained_dnc.tasks.numeral import Copy
 
 class Faulty(Copy):
     name = "faulty"

@@ -32,7 +32,7 @@ def test_a_sample_step_by_step(capsys):
 
 def test_numbers_of_a_task_without_labels(tmp_path, capsys):
     (tmp_path / "plain.py").write_text(
-        "from constrained_dnc.tasks.copy import Copy\n\n\nclass Plain(Copy):\n"
+        "from constrained_dnc.tasks.numeral import Copy\n\n\nclass Plain(Copy):\n"
         '    name = "plain"\n\n    def cell_labels(self, problem):\n        return None\n'
     )
     assert main(["show", f"{tmp_path / 'plain.py'}:Plain", "3 2"]) == 0

@@ -89,7 +89,7 @@ def test_runs_of_an_earlier_study_and_missing_workers_are_named(tmp_path, capsys
 def test_a_raising_task_is_given_up_and_the_rest_is_reported(tmp_path):
     """A whole study in real processes: about 20 s, nearly all of it start-up."""
     (tmp_path / "bad.py").write_text(
-        "from constrained_dnc.tasks.copy import Copy\n\n\nclass Bad(Copy):\n"
+        "from constrained_dnc.tasks.numeral import Copy\n\n\nclass Bad(Copy):\n"
         '    name = "bad"\n\n    def encode(self, problems):\n        raise OSError("no data")\n'
     )
     study = tmp_path / "study"

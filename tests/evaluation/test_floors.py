@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from constrained_dnc.evaluation.floors import SAMPLES, STORED, compute_floor, floor
-from constrained_dnc.tasks.copy import Copy
+from constrained_dnc.tasks.numeral import Copy
 from constrained_dnc.tasks.registry import get_task, task_names
 
 

@@ -14,7 +14,7 @@ from constrained_dnc.machine import certificate
 from constrained_dnc.machine.certificate import as_certified
 from constrained_dnc.model.dnc_memory import interface_parts
 from constrained_dnc.model.leaves import with_fields
-from constrained_dnc.tasks.sort import Sort
+from constrained_dnc.tasks.numeral import Sort
 
 
 def outputs_of_all_inputs(model, machine, task, length):

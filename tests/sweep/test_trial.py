@@ -37,7 +37,7 @@ from watched_runs import PowerCut, Watcher, cut_power
 BAD_TASKS = """
 from dataclasses import replace
 
-from constrained_dnc.tasks.copy import Copy
+from constrained_dnc.tasks.numeral import Copy
 
 
 class Trouble(Exception):

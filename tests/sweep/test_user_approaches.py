@@ -116,7 +116,7 @@ def test_what_a_study_began_with_may_be_added_to_but_not_changed(folder):
 
 def test_one_task_of_a_name_in_a_study(folder):
     for name in ("one", "two"):
-        text = "from constrained_dnc.tasks.copy import Copy\nclass T(Copy):\n    name = 'echo'\n"
+        text = "from constrained_dnc.tasks.numeral import Copy\nclass T(Copy):\n    name = 'echo'\n"
         (folder / f"{name}.py").write_text(text)
     for _ in range(2):
         open_smoke(folder / "study", ["copy", "one.py:T"])
@@ -129,7 +129,7 @@ def test_one_task_of_a_name_in_a_study(folder):
 
 
 def test_a_study_with_user_code_is_resumed_by_its_folder_if_it_is_trusted(folder):
-    text = "from constrained_dnc.tasks.copy import Copy\nclass T(Copy):\n    name = 'echo'\n"
+    text = "from constrained_dnc.tasks.numeral import Copy\nclass T(Copy):\n    name = 'echo'\n"
     (folder / "one.py").write_text(text)
     words = ["mine.py:gentle", "gru.py:Gru", "reg"]
     plan = open_smoke(folder / "study", ["one.py:T"], words)

@@ -8,8 +8,8 @@ import pytest
 
 from constrained_dnc.errors import SettingError
 from constrained_dnc.tasks.contract import check_task
-from constrained_dnc.tasks.copy import Copy
 from constrained_dnc.tasks.logic import Logic
+from constrained_dnc.tasks.numeral import Copy
 from constrained_dnc.tasks.registry import task_names
 from constrained_dnc.tasks.search import Search
 from typing_off import without_shape_checks

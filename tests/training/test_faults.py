@@ -99,7 +99,7 @@ def test_skipped_updates_are_reported_at_the_end(tmp_path, faults, warned):
 
 
 NAN_TASK = '''
-from constrained_dnc.tasks.copy import Copy
+from constrained_dnc.tasks.numeral import Copy
 
 class NanCopy(Copy):
     """Copy, with a NaN in the batches whose first and last problem begin with 4."""

@@ -17,7 +17,7 @@ from constrained_dnc.training.run import load_run, write_config
 from tiny_runs import tiny_config
 
 NAN_TASK = """
-from constrained_dnc.tasks.copy import Copy
+from constrained_dnc.tasks.numeral import Copy
 
 class Faulty(Copy):
     name = "faulty"

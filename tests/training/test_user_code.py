@@ -27,7 +27,7 @@ from tiny_runs import tiny_config
 
 TASK = """
 import pathlib
-from constrained_dnc.tasks.copy import Copy
+from constrained_dnc.tasks.numeral import Copy
 
 with pathlib.Path(__file__).with_name("executed").open("a") as trace:
     trace.write("x")

@@ -1,4 +1,4 @@
-"""Tasks that turn a sequence of numerals into another one of equal length."""
+"""Tasks that turn a sequence of numerals into another one of equal length: sort, copy, ..."""
 
 from __future__ import annotations
 
@@ -102,6 +102,62 @@ class AbstractNumeralTask(AbstractSequenceTask):
 
     def format_problem(self, problem: Sequence[int]) -> str:
         return format_entries(problem)
+
+
+class Sort(AbstractNumeralTask):
+    """The numerals in ascending order.
+
+    >>> Sort().solve((2, 4, 2, 1, 3))
+    (1, 2, 2, 3, 4)
+    """
+
+    name = "sort"
+    summary = "the numerals in ascending order"
+
+    def rule(self, numerals: Int[np.ndarray, "batch length"]) -> Int[np.ndarray, "batch length"]:
+        return np.sort(numerals, axis=1)
+
+
+class Copy(AbstractNumeralTask):
+    """The numerals unchanged.
+
+    >>> Copy().solve((2, 4, 2, 1, 3))
+    (2, 4, 2, 1, 3)
+    """
+
+    name = "copy"
+    summary = "the numerals unchanged"
+
+    def rule(self, numerals: Int[np.ndarray, "batch length"]) -> Int[np.ndarray, "batch length"]:
+        return numerals
+
+
+class Differentiation(AbstractNumeralTask):
+    """Absolute differences of successive numerals, then a constant 0 to fill the length.
+
+    >>> Differentiation().solve((2, 4, 2, 1, 3))
+    (2, 2, 1, 2, 0)
+    """
+
+    name = "differentiation"
+    summary = "absolute differences of successive numerals, then a 0"
+
+    def rule(self, numerals: Int[np.ndarray, "batch length"]) -> Int[np.ndarray, "batch length"]:
+        return np.abs(np.diff(numerals, axis=1, append=numerals[:, -1:]))
+
+
+class Shift(AbstractNumeralTask):
+    """The numerals shifted right by half the length (rounded down), circularly.
+
+    >>> Shift().solve((2, 4, 2, 1, 3))
+    (1, 3, 2, 4, 2)
+    """
+
+    name = "shift"
+    summary = "the numerals shifted right by half their number, circularly"
+
+    def rule(self, numerals: Int[np.ndarray, "batch length"]) -> Int[np.ndarray, "batch length"]:
+        return np.roll(numerals, numerals.shape[1] // 2, axis=1)
 
 
 def accepted_numerals(count: int) -> str:

@@ -82,7 +82,7 @@ class AbstractProblemTask(AbstractTask):
 def read_problems(task: AbstractTask, problems: Any) -> tuple[list[Problem], bool]:
     """A list of problems from text, plain values or arrays, and whether it was a single problem.
 
-    >>> from constrained_dnc.tasks.sort import Sort
+    >>> from constrained_dnc.tasks.numeral import Sort
     >>> read_problems(Sort(), "3 1 4"), read_problems(Sort(), ["3 1 4", (2, 0)])
     (([(3, 1, 4)], True), ([(3, 1, 4), (2, 0)], False))
     """

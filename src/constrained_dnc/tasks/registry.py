@@ -8,12 +8,9 @@ from importlib.metadata import EntryPoints, entry_points
 from constrained_dnc.errors import SettingError, one_of, require_name
 from constrained_dnc.plugins import ACCEPTED_PATHS, check_class, is_import_path, load_class
 from constrained_dnc.tasks.add import Add
-from constrained_dnc.tasks.copy import Copy
-from constrained_dnc.tasks.differentiation import Differentiation
 from constrained_dnc.tasks.logic import Logic
+from constrained_dnc.tasks.numeral import Copy, Differentiation, Shift, Sort
 from constrained_dnc.tasks.search import Search
-from constrained_dnc.tasks.shift import Shift
-from constrained_dnc.tasks.sort import Sort
 from constrained_dnc.tasks.task import AbstractTask
 
 BUILT_IN: dict[str, type[AbstractTask]] = {
