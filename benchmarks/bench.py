@@ -31,8 +31,8 @@ import optax
 from scipy.linalg.blas import sgemm
 from threadpoolctl import threadpool_limits
 
-from constrained_dnc import published
 from constrained_dnc.approaches import get_approach
+from constrained_dnc.config import PAPER
 from constrained_dnc.model import fused
 from constrained_dnc.model.backend import (
     AbstractBackend,
@@ -53,7 +53,7 @@ TURN = 5
 class Load:
     """What one iteration works on; the defaults are the paper's at L = 10."""
 
-    batch_size: int = published.BATCH_SIZE
+    batch_size: int = PAPER.training.batch_size
     length: int = 10
     memory_size: int = ModelConfig.memory_size
     word_size: int = ModelConfig.word_size
@@ -77,7 +77,8 @@ class Iteration:
         self.batch = get_task(load.task).sample(0, load.batch_size, load.length)
         self.model = load.model()
         self.optimiser = optax.chain(
-            optax.clip_by_global_norm(published.CLIP_NORM), optax.adam(published.LEARNING_RATE)
+            optax.clip_by_global_norm(PAPER.training.clip_norm),
+            optax.adam(PAPER.training.learning_rate),
         )
         self.state = self.optimiser.init(self.model)
 

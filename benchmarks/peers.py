@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from bench import Iteration, Load, cpu_name, fastest_backend, on_cores, times_ms
 
-from constrained_dnc import published
+from constrained_dnc.config import PAPER
 from constrained_dnc.tasks.registry import get_task
 
 
@@ -50,7 +50,7 @@ class TorchDnc:
             cell_size=load.word_size,
             read_heads=load.num_reads,
         )
-        self.optimiser = torch.optim.Adam(self.model.parameters(), lr=published.LEARNING_RATE)
+        self.optimiser = torch.optim.Adam(self.model.parameters(), lr=PAPER.training.learning_rate)
 
     def __call__(self) -> None:
         self.optimiser.zero_grad()
@@ -58,7 +58,7 @@ class TorchDnc:
         off = (outputs[..., : self.targets.shape[-1]] - self.targets) ** 2
         loss = (off.sum(-1) * self.mask).sum() / self.mask.sum()
         loss.backward()
-        self.torch.nn.utils.clip_grad_norm_(self.model.parameters(), published.CLIP_NORM)
+        self.torch.nn.utils.clip_grad_norm_(self.model.parameters(), PAPER.training.clip_norm)
         self.optimiser.step()
 
 

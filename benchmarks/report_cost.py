@@ -19,12 +19,10 @@ from pathlib import Path
 
 import numpy as np
 
-from constrained_dnc import published
 from constrained_dnc.analysis.state_space import embed
-from constrained_dnc.report import Report
-from constrained_dnc.report.embeddings import phase_states, stored_at
+from constrained_dnc.report import Report, published
 from constrained_dnc.report.findings import Findings
-from constrained_dnc.report.states import wanted_embeddings
+from constrained_dnc.report.states import phase_states, stored_at, wanted_embeddings
 from constrained_dnc.study import read_study
 from synthetic import Request, write_study
 

@@ -24,16 +24,15 @@ import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from matplotlib.figure import Figure
 
-from constrained_dnc import published, zoo
+from constrained_dnc import zoo
 from constrained_dnc.colours import colours_of
-from constrained_dnc.report import Report
+from constrained_dnc.report import Report, published
 from constrained_dnc.report.curves import score_against_length, score_by_memory
 from constrained_dnc.report.drawing import grid, png, style
-from constrained_dnc.report.length_tables import CONTROLLERS, lengths_of
 from constrained_dnc.report.overview import budget_warning, thousands, unlearnt
 from constrained_dnc.report.score_tables import properties
 from constrained_dnc.report.states import memory_modes, properties_against_score, state_picture
-from constrained_dnc.report.tables import DASH, Table, percent, rounded
+from constrained_dnc.report.tables import CONTROLLERS, DASH, Table, lengths_of, percent, rounded
 from constrained_dnc.study import read_study
 
 ROOT = Path(__file__).parents[1]

@@ -22,10 +22,9 @@ from constrained_dnc.choices import RULES, SelectionRule
 from constrained_dnc.digital.storage import digital_of
 from constrained_dnc.evaluation.memories import free_capacity_of
 from constrained_dnc.files import read_json, write_json
-from constrained_dnc.published import max_length_of
+from constrained_dnc.lengths import max_length_of
 from constrained_dnc.report import Report
-from constrained_dnc.report.embeddings import embed_all
-from constrained_dnc.report.states import wanted_embeddings
+from constrained_dnc.report.states import embed_all, wanted_embeddings
 from constrained_dnc.study import Study, read_study
 from constrained_dnc.study.layout import (
     ANALYSIS,

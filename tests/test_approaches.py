@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from constrained_dnc import published
 from constrained_dnc.approaches import APPROACHES, Approach, Part, get_approach, parse_part
-from constrained_dnc.config import Config, make_config
+from constrained_dnc.config import SUPPLEMENT_C, Config, make_config
 from constrained_dnc.errors import SettingError
+from constrained_dnc.report import published
 
 KINDS = ("compression", "regularisation")
 
@@ -22,7 +22,7 @@ def test_the_nine_of_the_paper():
         for name, a in APPROACHES.items()
         if a.memory == Part("dnc") and name != "round+reg"
     }
-    assert tuple(parts) == published.APPROACHES + published.SUPPLEMENT_C
+    assert tuple(parts) == published.APPROACHES + SUPPLEMENT_C
     assert parts == {
         "stateful-baseline": ("lstm", False, False),
         "stateless-baseline": ("feed-forward", False, False),

@@ -8,7 +8,6 @@ from itertools import chain
 
 import pytest
 
-from constrained_dnc import published
 from constrained_dnc.approaches import Approach, parse_part
 from constrained_dnc.config import (
     PAPER,
@@ -23,6 +22,7 @@ from constrained_dnc.config import (
 from constrained_dnc.errors import SettingError
 from constrained_dnc.lengths import parse_lengths
 from constrained_dnc.model.build import ModelConfig
+from constrained_dnc.report import published
 
 
 def test_the_paper_preset_has_the_papers_tasks_and_settings():

@@ -8,13 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from constrained_dnc import published
 from constrained_dnc.analysis.memory_modes import BINS
 from constrained_dnc.analysis.state_space import DIMENSIONS, PERPLEXITY
 from constrained_dnc.approaches import APPROACHES
 from constrained_dnc.config import EvaluationConfig, TrainingConfig, make_config
 from constrained_dnc.lengths import parse_lengths
 from constrained_dnc.model.addressing import allocation_weights
+from constrained_dnc.report import published
 from constrained_dnc.tasks.registry import get_task
 from constrained_dnc.training.batches import training_batch
 from constrained_dnc.training.parameters import initial_model

@@ -13,8 +13,7 @@ from constrained_dnc import load_run, predict, zoo
 from constrained_dnc.errors import SettingError
 from constrained_dnc.evaluation.scoring import evaluate
 from constrained_dnc.report import Report, build_report
-from constrained_dnc.report.embeddings import phase_states, stored_at
-from constrained_dnc.report.states import wanted_embeddings
+from constrained_dnc.report.states import phase_states, stored_at, wanted_embeddings
 from constrained_dnc.study import read_study
 
 ROOT = Path(__file__).parents[1]

@@ -14,7 +14,6 @@ from functools import cached_property
 from types import UnionType
 from typing import Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
-from constrained_dnc import published
 from constrained_dnc.approaches import APPROACHES, Approach, Part, get_approach
 from constrained_dnc.errors import (
     LARGEST,
@@ -37,6 +36,10 @@ from constrained_dnc.recipes import (
 )
 from constrained_dnc.tasks.registry import require_task_name
 
+PAPER_APPROACHES = ("stateful-baseline", "stateless-baseline", "compr", "reg", "compr+reg")
+SUPPLEMENT_C = ("peephole", "lstm-compr", "lstm-reg", "lstm-compr+reg")
+"""The controls of the paper's supplement C."""
+TRAINING_LENGTHS = (5, 15)
 BELOW_ONE = 0.9999999
 """float32 rounds anything above this to 1."""
 SPIKE_FACTOR = 3.0
@@ -53,11 +56,11 @@ is without them."""
 class TrainingConfig:
     """How the parameters are trained"""
 
-    iterations: int = bounded(published.ITERATIONS, 1)
+    iterations: int = bounded(300_000, 1)
     """Updates of the parameters."""
-    batch_size: int = bounded(published.BATCH_SIZE, 1)
+    batch_size: int = bounded(64, 1)
     """Samples per update, all of one length."""
-    learning_rate: float = bounded(published.LEARNING_RATE, SMALLEST)
+    learning_rate: float = bounded(1e-3, SMALLEST)
     """Step size of the optimiser; with a schedule, the largest one."""
     beta_1: float = bounded(0.9, 0.0, BELOW_ONE)
     """For adam and adamw: the decay of the mean gradient."""
@@ -65,13 +68,13 @@ class TrainingConfig:
     """For adam and adamw: the decay of the mean squared gradient."""
     epsilon: float = bounded(1e-8, SMALLEST)
     """For adam and adamw: added to the denominator."""
-    clip_norm: float = bounded(published.CLIP_NORM, SMALLEST)
+    clip_norm: float = bounded(50.0, SMALLEST)
     """Gradients with a larger global norm are scaled down to it."""
-    min_length: int = bounded(published.TRAINING_LENGTHS[0], 1)
+    min_length: int = bounded(TRAINING_LENGTHS[0], 1)
     """Shortest input in training."""
-    max_length: int = bounded(published.TRAINING_LENGTHS[1], 1)
+    max_length: int = bounded(TRAINING_LENGTHS[1], 1)
     """Longest input in training; every batch has a length drawn uniformly from the range."""
-    unseen_length: int = bounded(published.UNSEEN_LENGTH, 1)
+    unseen_length: int = bounded(30, 1)
     """Length of the inputs whose loss selects the parameters."""
     measure_every: int = bounded(10, 1)
     """Iterations between two measurements for the selection of parameters."""
@@ -321,7 +324,7 @@ QUICK = Preset(
         lengths="2..30", batches=4, extension_lengths="2,5..50:5", extension_batches=2
     ),
     tasks=("copy", "sort"),
-    approaches=(*published.APPROACHES, "compr+reg+used"),
+    approaches=(*PAPER_APPROACHES, "compr+reg+used"),
     trials=3,
     run_takes="20 s",
     study_takes="a quarter of an hour on two cores",
@@ -357,9 +360,9 @@ PAPER = Preset(
     ModelConfig(),
     TrainingConfig(),
     EvaluationConfig(),
-    tasks=published.TASKS,
-    approaches=published.APPROACHES,
-    trials=published.TRIALS,
+    tasks=("sort", "copy", "differentiation", "shift", "add", "logic", "search"),
+    approaches=PAPER_APPROACHES,
+    trials=10,
     run_takes="3 to 7 hours",
     study_takes="45 core-days or more",
     result="repeats the paper",

@@ -1,14 +1,17 @@
-"""Input lengths as text: lists with ranges, and a curriculum of ranges."""
+"""Input lengths: as text, with ranges, in a curriculum; and the longest that is mastered."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from constrained_dnc.errors import SettingError
 
 LONGEST_INPUT = 1_000_000
 """So that a typo in a range of lengths does not fill the memory."""
+THRESHOLD = 0.95
+"""The score from which a length counts as mastered."""
+MASTERED = THRESHOLD - 1e-9  # a mean of exactly 19 in 20 can come out that much lower
 NO_CURRICULUM = "none"
 _RANGE = re.compile(r"(\d{1,9})(?:\.\.(\d{1,9})(?::([1-9]\d{0,8}))?)?", re.ASCII)
 _STAGE = re.compile(r"(\d{1,9}):(\d{1,9})(?:\.\.(\d{1,9}))?", re.ASCII)
@@ -67,3 +70,17 @@ def parse_curriculum(text: str, shortest: int, longest: int) -> tuple[tuple[int,
         )
         raise SettingError("training.curriculum", text, accepted)
     return stages
+
+
+def max_length_of(scores: Mapping[int, float]) -> int:
+    """The longest length with a score of at least 95 %, 0 if there is none.
+
+    Shorter lengths may fail: it is the longest length, not the first crossing.
+
+    Args:
+        scores: the score at every evaluated length, from 0 to 1.
+
+    >>> max_length_of({2: 1.0, 3: 0.5, 4: 0.96, 5: 0.2})
+    4
+    """
+    return max((length for length, score in scores.items() if score >= MASTERED), default=0)

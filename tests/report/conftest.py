@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from constrained_dnc.report import Report, build_report, embeddings
+from constrained_dnc.report import Report, build_report, states
 from constrained_dnc.study import read_study
 from made_up import add_rows
 from synthetic import Request, row, write_study
@@ -45,5 +45,5 @@ def small_report(small_study: Path) -> Report:
 def page(small_study: Path) -> Path:
     """The page of the small study, with components of the states in place of t-SNE."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(embeddings, "embed", lambda states: states[..., :2])
+        patch.setattr(states, "embed", lambda states: states[..., :2])
         return build_report(small_study)

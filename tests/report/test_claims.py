@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 from scipy.stats import mannwhitneyu
 
-from constrained_dnc import published
 from constrained_dnc.report import Report
-from constrained_dnc.report.claims import Verdict, claims_table, judge
+from constrained_dnc.report.claims import Verdict, claims, claims_table, judge
 from constrained_dnc.report.findings import Findings
 from made_up import findings_of
 
@@ -15,7 +14,7 @@ LONGER = "compr+reg processes longer sorts than the stateful baseline"
 
 
 def judged(findings: Findings, text: str) -> Verdict:
-    (claim,) = (claim for claim in published.claims() if claim.text == text)
+    (claim,) = (claim for claim in claims() if claim.text == text)
     return judge(claim, findings, findings)
 
 
@@ -128,7 +127,7 @@ def test_failing_at_training_lengths(tmp_path: Path) -> None:
 def test_the_table_has_three_words_and_every_claim(small_report: Report) -> None:
     table = claims_table(small_report.main, small_report.analysed)
     assert table.cells.columns.tolist() == ["paper", "ours", "p or spread", "agrees"]
-    assert set(table.cells.index) == {claim.text for claim in published.claims()}
+    assert set(table.cells.index) == {claim.text for claim in claims()}
     assert set(table.cells["agrees"]) <= {"agrees", "does not", "not tested"}
     curvature = table.cells.loc["sort: curvature and score are significantly correlated"]
     assert curvature["paper"] == "tau 0.41, p = 0.001"

@@ -12,9 +12,9 @@ from constrained_dnc.report.charts import chart
 from constrained_dnc.report.curves import score_against_length
 from constrained_dnc.report.drawing import style
 from constrained_dnc.report.findings import Findings, by_rule, stages_of
-from constrained_dnc.report.length_tables import lengths_by_iterations, lengths_by_memory
 from constrained_dnc.report.score_tables import properties, runs
 from constrained_dnc.report.states import properties_against_score
+from constrained_dnc.report.tables import lengths_by_iterations, lengths_by_memory
 from constrained_dnc.study import read_study
 from made_up import add_rows, findings_of
 from synthetic import Request, row, write_study

@@ -7,11 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from constrained_dnc import published
-from constrained_dnc.report import Report, score_tables
+from constrained_dnc.report import Report, published, score_tables
 from constrained_dnc.report.findings import Findings
-from constrained_dnc.report.length_tables import max_lengths
-from constrained_dnc.report.tables import BOLD, DASH, make_table
+from constrained_dnc.report.tables import BOLD, DASH, make_table, max_lengths
 from constrained_dnc.study import read_study
 from made_up import add_rows, findings_of
 from synthetic import Request, row, write_study

@@ -8,10 +8,10 @@ from typing import Any
 
 from constrained_dnc.choices import INFERENCES, extended
 from constrained_dnc.cli.terminal import print_table
+from constrained_dnc.config import PAPER
 from constrained_dnc.errors import LARGEST_SEED, SettingError, require_integer
 from constrained_dnc.evaluation.prediction import predict
 from constrained_dnc.lengths import parse_lengths
-from constrained_dnc.published import ITERATIONS
 from constrained_dnc.tasks.task import AbstractTask
 from constrained_dnc.training.run import Run, load_run
 from constrained_dnc.zoo import PREFIX, Pretrained, find
@@ -69,7 +69,8 @@ def _origin(run: Run) -> str:
     config = run.config
     return (
         f"{config.approach.name}: seed {config.seed}, {run.status.iteration} iterations "
-        f"(paper: {ITERATIONS}), {config.model.memory_size} slots, selected by {run.default_rule}."
+        f"(paper: {PAPER.training.iterations}), {config.model.memory_size} slots, "
+        f"selected by {run.default_rule}."
     )
 
 

@@ -13,8 +13,9 @@ from typing import Annotated, Any
 
 import tyro
 
-from constrained_dnc import published, zoo
+from constrained_dnc import zoo
 from constrained_dnc.cli.parsing import Flag, InferenceOption, Memory, Selection, TrustCode, option
+from constrained_dnc.config import PAPER
 from constrained_dnc.errors import SettingError, shortened
 from constrained_dnc.model.config import MemorySize, read_memory_size
 from constrained_dnc.training.folder import CONFIG
@@ -112,7 +113,7 @@ def farthest_first() -> list[str]:
     return sorted(
         models,
         key=lambda name: (
-            models[name].approach not in published.APPROACHES,
+            models[name].approach not in PAPER.approaches,
             -(models[name].max_length() or 0),
         ),
     )

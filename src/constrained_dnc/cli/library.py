@@ -11,10 +11,10 @@ import numpy as np
 import tyro
 from jaxtyping import Float
 
-from constrained_dnc import published
 from constrained_dnc.approaches import APPROACHES
 from constrained_dnc.cli.parsing import Flag, ModelOptions, option
 from constrained_dnc.cli.terminal import print_table
+from constrained_dnc.config import PAPER, SUPPLEMENT_C
 from constrained_dnc.errors import LARGEST_SEED, SettingError, require_integer
 from constrained_dnc.lengths import LONGEST_INPUT
 from constrained_dnc.tasks.entries import format_number, label_with_number
@@ -76,9 +76,9 @@ def _print_lists() -> None:
 
 
 def _origin(approach: str) -> str:
-    if approach in published.APPROACHES:
+    if approach in PAPER.approaches:
         return "paper"
-    return "supplement C" if approach in published.SUPPLEMENT_C else "beyond the paper"
+    return "supplement C" if approach in SUPPLEMENT_C else "beyond the paper"
 
 
 def _print_sample(task: AbstractTask, batch: Batch) -> None:

@@ -25,9 +25,14 @@ from constrained_dnc.cli.progress import ProgressBar
 from constrained_dnc.cli.terminal import print_stderr, print_table
 from constrained_dnc.config import parse_memories
 from constrained_dnc.errors import SettingError
-from constrained_dnc.lengths import format_lengths, parse_lengths
+from constrained_dnc.lengths import (
+    MASTERED,
+    THRESHOLD,
+    format_lengths,
+    max_length_of,
+    parse_lengths,
+)
 from constrained_dnc.model.config import read_memory_size
-from constrained_dnc.published import MASTERED, THRESHOLD, max_length_of
 from constrained_dnc.training.folder import EVALUATION, FRONTIER
 
 if TYPE_CHECKING:

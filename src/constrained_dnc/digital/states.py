@@ -9,9 +9,9 @@ import sklearn.cluster
 from jaxtyping import Float, Float32
 from threadpoolctl import threadpool_limits
 
+from constrained_dnc.config import TRAINING_LENGTHS
 from constrained_dnc.model.backend import choose_backend
 from constrained_dnc.model.dnc import DNC
-from constrained_dnc.published import TRAINING_LENGTHS
 from constrained_dnc.tasks.task import AbstractTask, Batch
 from constrained_dnc.training.batches import CALIBRATION
 

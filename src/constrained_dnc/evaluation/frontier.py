@@ -10,9 +10,8 @@ import pandas as pd
 
 from constrained_dnc.choices import EXTENSION
 from constrained_dnc.files import write_atomically
-from constrained_dnc.lengths import parse_lengths
+from constrained_dnc.lengths import MASTERED, THRESHOLD, parse_lengths
 from constrained_dnc.model.config import GROWING, MemorySize, memory_order
-from constrained_dnc.published import MASTERED, THRESHOLD
 from constrained_dnc.training.run import Run
 
 mpl.use("Agg")

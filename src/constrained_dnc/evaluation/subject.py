@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from constrained_dnc.choices import INFERENCES, BackendChoice, Inference, SelectionRule
-from constrained_dnc.config import EvaluationConfig
+from constrained_dnc.config import TRAINING_LENGTHS, EvaluationConfig
 from constrained_dnc.digital.calibration import calibrate
 from constrained_dnc.digital.parts import Digital
 from constrained_dnc.digital.storage import digital_of, stored_digital
@@ -22,7 +22,6 @@ from constrained_dnc.model.backend import AbstractBackend, choose_backend
 from constrained_dnc.model.config import GROWING, MemorySize, require_memory_size
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.model.growing import Growing
-from constrained_dnc.published import TRAINING_LENGTHS
 from constrained_dnc.tasks.registry import get_task
 from constrained_dnc.tasks.task import AbstractTask, Batch
 from constrained_dnc.training.batches import evaluation_batch

@@ -17,13 +17,14 @@ import plotly.graph_objects as go
 from jaxtyping import Float
 from plotly.subplots import make_subplots
 
-from constrained_dnc import published
 from constrained_dnc.choices import PAPER_RULE
 from constrained_dnc.colours import BLUE, GREEN, GREY, PHASE_COLOURS, VERMILION
+from constrained_dnc.config import PAPER
 from constrained_dnc.errors import SettingError
 from constrained_dnc.explorer import style
 from constrained_dnc.explorer.scores import Curve
 from constrained_dnc.explorer.tape import rows_of
+from constrained_dnc.lengths import THRESHOLD
 from constrained_dnc.model.addressing import link_after_write
 from constrained_dnc.model.dnc import Internals
 from constrained_dnc.shapes import AnyArray
@@ -221,7 +222,7 @@ def score_figure(
             hovertemplate=f"length %{{x}}, {curve.name}: %{{y:.1f}} %<extra></extra>",
         )  # fmt: skip
         drawn[colour] += 1
-    threshold = 100 * published.THRESHOLD
+    threshold = 100 * THRESHOLD
     figure.add_vrect(*training_lengths, fillcolor=GREY, opacity=0.18, line_width=0)
     figure.add_hline(threshold, line={"width": 1, "dash": "dot", "color": GREY})
     figure.add_scatter(
@@ -229,7 +230,9 @@ def score_figure(
         line={"color": VERMILION, "width": 2}, hoverinfo="name",
     )  # fmt: skip
     if paper_length:
-        name = f"the paper, {published.SLOTS} slots, rule {PAPER_RULE}: maximum {paper_length}"
+        name = (
+            f"the paper, {PAPER.model.memory_size} slots, rule {PAPER_RULE}: maximum {paper_length}"
+        )
         figure.add_scatter(
             x=[paper_length], y=[threshold], name=name, mode="markers", hoverinfo="name",
             marker={"symbol": "diamond", "size": 11, "color": GREEN},

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from constrained_dnc import published, zoo
+from constrained_dnc import zoo
 from constrained_dnc.choices import PAPER_RULE, SelectionRule
+from constrained_dnc.lengths import max_length_of
 from constrained_dnc.model.config import GROWING
 from constrained_dnc.results import read_results_file
 from constrained_dnc.training.folder import EVALUATION
@@ -26,7 +27,7 @@ class Curve:
     def name(self) -> str:
         memory = "growing memory" if self.memory == GROWING else f"{self.memory} slots"
         digital = ", digital" if self.inference == "digital" else ""
-        longest = published.max_length_of(self.scores)
+        longest = max_length_of(self.scores)
         return f"{memory}, rule {self.rule}{digital}: maximum {longest}"
 
 

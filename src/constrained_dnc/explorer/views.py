@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from constrained_dnc import published
 from constrained_dnc.explorer import figures
 from constrained_dnc.explorer.models import MAX_DRAWN_LENGTH, Model
 from constrained_dnc.explorer.traces import MAX_DRAWN_SLOTS, PER_SLOT, Trace, arrays, state_paths
@@ -39,6 +38,8 @@ def draw(trace: Trace) -> dict[str, go.Figure]:
         "link": figures.link_figure(inside, 1),
     }
     if model.curves:
+        from constrained_dnc.report import published  # noqa: PLC0415 - slow to import
+
         paper = published.max_lengths(False).get((model.task.name, model.approach))
         drawn["scores"] = figures.score_figure(
             model.curves, trace.batch.length, model.training_lengths, paper

@@ -9,6 +9,7 @@ from itertools import product
 import numpy as np
 from jaxtyping import Float, Int
 
+from constrained_dnc.config import TRAINING_LENGTHS
 from constrained_dnc.digital.states import unroll_side_by_side
 from constrained_dnc.errors import require_integer
 from constrained_dnc.machine.automaton import UNKNOWN, Machine
@@ -24,7 +25,6 @@ from constrained_dnc.machine.graph import machine_svg
 from constrained_dnc.machine.naming import named
 from constrained_dnc.machine.recording import Recording, record
 from constrained_dnc.model.dnc import DNC
-from constrained_dnc.published import TRAINING_LENGTHS
 from constrained_dnc.tasks.registry import get_task
 from constrained_dnc.tasks.task import AbstractTask, Answer, Batch
 

@@ -14,7 +14,6 @@ from constrained_dnc.errors import (
     require_integer,
     require_number,
 )
-from constrained_dnc.published import SLOTS
 
 MemorySize: TypeAlias = int | Literal["growing"]
 """The number of memory slots of a trained model, or `growing` for one that grows with its input."""
@@ -27,7 +26,7 @@ MOST_SLOTS = 2**24
 class ModelConfig:
     """Sizes and constants of a DNC; the defaults are the paper's."""
 
-    memory_size: int = bounded(SLOTS, 1, MOST_SLOTS)
+    memory_size: int = bounded(50, 1, MOST_SLOTS)
     """Slots of the memory, N, in training; a trained model can run with any number."""
     word_size: int = bounded(16, 1)
     """Entries of one slot, W."""

@@ -10,8 +10,8 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from constrained_dnc import published
 from constrained_dnc.colours import GREY, colours_of
+from constrained_dnc.lengths import THRESHOLD
 from constrained_dnc.report.curves import PLOTLY_DASHES, dashes
 from constrained_dnc.report.findings import Findings
 
@@ -33,7 +33,7 @@ def chart(findings: Findings, memory: str) -> str:
         first, last = findings.study.training_lengths
         figure.add_vrect(first, last, fillcolor=GREY, opacity=0.15, line_width=0, **where)
         thin = {"color": GREY, "width": 0.7}
-        figure.add_hline(100 * published.THRESHOLD, line=thin, **where)
+        figure.add_hline(100 * THRESHOLD, line=thin, **where)
         for slots in {findings.trained_memory, memory} - {"growing"}:
             figure.add_vline(int(slots), line={**thin, "dash": "dash"}, **where)
     axis = {"color": GREY, "zeroline": False, "fixedrange": True}

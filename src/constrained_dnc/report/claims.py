@@ -7,18 +7,20 @@ the paper's do not either. A difference within the spread of the trials, that is
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
 from math import isnan
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from constrained_dnc import published
-from constrained_dnc.analysis import statistics
-from constrained_dnc.analysis.statistics import SIGNIFICANCE
 from constrained_dnc.choices import extended
-from constrained_dnc.published import LONGEST_IN_TRAINING, MASTERED, Claim, Side
+from constrained_dnc.lengths import MASTERED
+from constrained_dnc.report import published, statistics
 from constrained_dnc.report.findings import Findings
+from constrained_dnc.report.statistics import SIGNIFICANCE
 from constrained_dnc.report.tables import DASH, Number, Table, rounded
 
 AGREES, DISAGREES, NOT_TESTED = "agrees", "does not", "not tested"
@@ -29,6 +31,65 @@ CAPTION = (
     "does not agree if the difference lies the other way or within the spread. Not tested: not "
     "run, one trial, too few trials for a p of 0.05, or training lengths that are not solved."
 )
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of a comparison: an approach, with or without extended memory."""
+
+    approach: str
+    extended: bool
+
+
+LONGEST_IN_TRAINING = Side("training", False)
+"""Stands for the longest input of training."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim of the paper: on a task, a relation of the first of every pair to the second.
+
+    measure: "maximum length", "average score", "correlation" (of curvature and score), or the
+    "significance" of a difference of average scores or "significance of correlation". relation:
+    "above", "below", "alike", "not above" (of a significance) or, of one side alone, "fails". A
+    correlation has no pairs: it compares Kendall's tau with zero.
+    """
+
+    text: str
+    task: str
+    measure: str
+    relation: str
+    pairs: tuple[tuple[Side, ...], ...]
+
+
+@cache
+def claims() -> tuple[Claim, ...]:
+    """The claims of the paper's abstract and results about its numbers, in reading order."""
+    return tuple(
+        Claim(
+            row["text"],
+            row["task"],
+            row["measure"],
+            row["relation"],
+            tuple(_pairs(row["first"], row["second"])),
+        )
+        for row in published.rows("claims")
+    )
+
+
+def _pairs(first: str, second: str) -> Iterator[tuple[Side, ...]]:
+    """Pairs from lists separated by semicolons: one to many, many to one, or one to one."""
+    firsts, seconds = first.split(";"), second.split(";")
+    for index in range(max(len(firsts), len(seconds)) if first else 0):
+        texts = firsts[index % len(firsts)], seconds[index % len(seconds)]
+        yield tuple(_side(text) for text in texts if text)
+
+
+def _side(text: str) -> Side:
+    approach, _, extended = text.partition(" ")
+    return Side(approach, bool(extended))
+
+
 Pair = tuple[Side, ...]
 
 
@@ -55,9 +116,7 @@ class Verdict(NamedTuple):
 
 def claims_table(findings: Findings, analysed: Findings) -> Table:
     """One row per claim, those that agree first; `analysed` has the findings with curvatures."""
-    rows = [
-        (it.text, paper_values(it), *judge(it, findings, analysed)) for it in published.claims()
-    ]
+    rows = [(it.text, paper_values(it), *judge(it, findings, analysed)) for it in claims()]
     words = (AGREES, DISAGREES, NOT_TESTED)
     rows.sort(key=lambda row: (words.index(row[-1]), row[2] == DASH))
     columns = ["claim", "paper", "ours", "p or spread", "agrees"]

@@ -16,8 +16,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from constrained_dnc import published
 from constrained_dnc.colours import colours_of
+from constrained_dnc.config import SUPPLEMENT_C
+from constrained_dnc.lengths import THRESHOLD
+from constrained_dnc.report import published
 from constrained_dnc.report.drawing import Drawing, grid, log_lengths
 from constrained_dnc.report.findings import DIGITAL, Findings, Key, memory_name
 
@@ -57,8 +59,8 @@ def drawings(findings: Findings) -> Iterator[Drawing]:
             partial(score_against_length, findings, memory),
         )
     trained = findings.trained_memory
-    if findings.keys([trained], ["sort"], published.SUPPLEMENT_C):
-        order = (*published.APPROACHES, *published.SUPPLEMENT_C)
+    if findings.keys([trained], ["sort"], SUPPLEMENT_C):
+        order = (*published.APPROACHES, *SUPPLEMENT_C)
         yield Drawing(
             f"peephole_vs_vanilla_lstm{rule}",
             "Peephole against vanilla LSTM (supplement C)",
@@ -120,7 +122,7 @@ def _draw(panel: Axes, findings: Findings, keys: Sequence[Key]) -> None:
     """The lines of all trials, the floor, the training lengths, the slots and the 95 %."""
     ink, faint = mpl.rcParams["text.color"], mpl.rcParams["grid.color"]
     panel.axvspan(*findings.study.training_lengths, color=ink, alpha=0.07, lw=0, zorder=0)
-    panel.axhline(100 * published.THRESHOLD, color=faint, lw=0.8, zorder=0)
+    panel.axhline(100 * THRESHOLD, color=faint, lw=0.8, zorder=0)
     _draw_trials(panel, findings, keys)
     floor = findings.floor_line(keys[0][1], [key[0] for key in keys])
     panel.plot(floor.index, 100 * floor, color=ink, lw=1, ls=(0, (1, 2)), zorder=1)

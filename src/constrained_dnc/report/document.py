@@ -13,16 +13,15 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from plotly.offline import get_plotlyjs
 from rich.console import Group
 
-from constrained_dnc import published
 from constrained_dnc.choices import PAPER_RULE
 from constrained_dnc.files import write_atomically
-from constrained_dnc.report import charts, curves, overview, states
-from constrained_dnc.report import length_tables as lengths
+from constrained_dnc.report import charts, curves, overview, published, states
 from constrained_dnc.report import score_tables as scores
+from constrained_dnc.report import tables as lengths
 from constrained_dnc.report.claims import claims_table, has_tested_claims
 from constrained_dnc.report.drawing import Drawing, darken, png, save, style
-from constrained_dnc.report.embeddings import embed_all
 from constrained_dnc.report.findings import Findings, beside_paper, by_rule, memory_name, stages_of
+from constrained_dnc.report.states import embed_all
 from constrained_dnc.report.tables import Table
 from constrained_dnc.study import Study, layout, read_study
 

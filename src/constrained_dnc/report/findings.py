@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from constrained_dnc import published
-from constrained_dnc.analysis import statistics
 from constrained_dnc.approaches import APPROACHES
 from constrained_dnc.choices import PAPER_RULE, extended
+from constrained_dnc.lengths import MASTERED
+from constrained_dnc.report import published, statistics
 from constrained_dnc.study import Study
 
 DEFAULT_RULE = "score"
@@ -127,7 +127,7 @@ class Findings:
         """A curve at the lengths that count for a maximum: those with a floor below 95 %."""
         curve = self.curves[key] if curve is None else curve
         floor = self.floors.get(key[1], pd.Series(dtype=float)).reindex(curve.columns)
-        return curve.loc[:, ~(floor >= published.MASTERED)]
+        return curve.loc[:, ~(floor >= MASTERED)]
 
     @cached_property
     def lengths(self) -> pd.DataFrame:

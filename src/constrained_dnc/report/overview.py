@@ -11,9 +11,10 @@ from rich.console import Group
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from constrained_dnc import published
 from constrained_dnc.config import PAPER, WITHOUT_EFFECT
 from constrained_dnc.errors import printable
+from constrained_dnc.lengths import MASTERED
+from constrained_dnc.report import published
 from constrained_dnc.report.findings import FEW_TRIALS, MEASURES, Findings, Key, memory_name
 from constrained_dnc.report.tables import DASH, percent
 from constrained_dnc.study import Study
@@ -156,8 +157,7 @@ def unlearnt(findings: Findings) -> str:
     poor = [
         f"{task}, {approach} ({percent(score)} %)"
         for memory, task, approach in findings.keys([findings.trained_memory], findings.tasks)
-        if (score := findings.training_scores.get((memory, task, approach), 1.0))
-        < published.MASTERED
+        if (score := findings.training_scores.get((memory, task, approach), 1.0)) < MASTERED
     ]
     return f"Below 95 % at training lengths: {'; '.join(poor)}." if poor else ""
 

@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from constrained_dnc import published
-from constrained_dnc.analysis import statistics
 from constrained_dnc.analysis.state_space import DIMENSIONS
+from constrained_dnc.report import published, statistics
 from constrained_dnc.report.findings import Findings, beside_paper, memory_name
 from constrained_dnc.report.tables import (
     BOLD,

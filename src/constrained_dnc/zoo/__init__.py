@@ -15,8 +15,8 @@ from typing import Any
 from constrained_dnc.choices import SelectionRule
 from constrained_dnc.errors import RunError, SettingError, did_you_mean
 from constrained_dnc.files import corruption_named, read_json
+from constrained_dnc.lengths import max_length_of
 from constrained_dnc.model.config import memory_order
-from constrained_dnc.published import max_length_of
 
 PREFIX = "zoo:"
 MODELS = Path(__file__).parent / "models"

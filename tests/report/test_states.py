@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from constrained_dnc.report import embeddings
+from constrained_dnc.report import states
 from constrained_dnc.study import Study, read_study
 from synthetic import Request, write_study
 
@@ -24,20 +24,20 @@ def test_computed_once_and_kept(study: Study, monkeypatch: pytest.MonkeyPatch) -
         calls.append(states.shape)
         return states[..., :2]
 
-    monkeypatch.setattr(embeddings, "embed", count)
+    monkeypatch.setattr(states, "embed", count)
     steps: list[tuple[str, int, int]] = []
     pairs = [("sort-compr-0", "encoding"), ("sort-compr-0", "decoding")]
-    embeddings.embed_all(study, pairs, lambda *step: steps.append(step))
-    embeddings.embed_all(study, pairs, lambda *_: None)
+    states.embed_all(study, pairs, lambda *step: steps.append(step))
+    states.embed_all(study, pairs, lambda *_: None)
     assert calls == [(31, 3, 20)] * 2
     assert steps == [("t-SNE", 1, 2), ("t-SNE", 2, 2)]
-    states = study.analysis("sort-compr-0", "states")["states"]
-    stored = embeddings.embedding(study, "sort-compr-0", "decoding")
-    np.testing.assert_array_equal(stored, states[31:, :, :2])
+    reduced = study.analysis("sort-compr-0", "states")["states"]
+    stored = states.embedding(study, "sort-compr-0", "decoding")
+    np.testing.assert_array_equal(stored, reduced[31:, :, :2])
 
     file = study.path / "analysis" / "sort-compr-0.npz"
-    np.savez(file, allow_pickle=False, states=states + 1, encoding_steps=np.array(31))
-    embeddings.embed_all(study, pairs, lambda *_: None)
+    np.savez(file, allow_pickle=False, states=reduced + 1, encoding_steps=np.array(31))
+    states.embed_all(study, pairs, lambda *_: None)
     assert len(calls) == 4
 
 
@@ -45,18 +45,18 @@ def test_computed_once_and_kept(study: Study, monkeypatch: pytest.MonkeyPatch) -
 def test_a_corrupt_embedding_is_made_again(
     study: Study, monkeypatch: pytest.MonkeyPatch, damage: str
 ) -> None:
-    monkeypatch.setattr(embeddings, "embed", lambda states: states[..., :2].astype(np.float32))
-    expected = embeddings.embedding(study, "sort-compr-0", "encoding")
+    monkeypatch.setattr(states, "embed", lambda states: states[..., :2].astype(np.float32))
+    expected = states.embedding(study, "sort-compr-0", "encoding")
     (path,) = (study.path / "analysis" / "embeddings").iterdir()
     if damage == "shape":
         np.save(path, np.zeros((3, 2), np.float32))
     else:
         path.write_bytes(b"" if damage == "" else path.read_bytes()[:200])
-    embedded = embeddings.embedding(study, "sort-compr-0", "encoding")
+    embedded = states.embedding(study, "sort-compr-0", "encoding")
     np.testing.assert_array_equal(embedded, expected)
     np.testing.assert_array_equal(np.load(path), expected)
 
 
 def test_nothing_to_embed(study: Study) -> None:
-    assert embeddings.embedding(study, "sort-stateless-baseline-0", "encoding") is None
-    assert embeddings.embedding(study, "no-such-run", "encoding") is None
+    assert states.embedding(study, "sort-stateless-baseline-0", "encoding") is None
+    assert states.embedding(study, "no-such-run", "encoding") is None

@@ -4,8 +4,9 @@ from itertools import combinations, product
 
 import pytest
 
-from constrained_dnc import published
-from constrained_dnc.published import Claim, Side
+from constrained_dnc.config import SUPPLEMENT_C
+from constrained_dnc.report import published
+from constrained_dnc.report.claims import LONGEST_IN_TRAINING, Claim, Side, claims
 
 KEYS = set(product(published.TASKS, published.APPROACHES))
 PAIRS = {
@@ -40,7 +41,7 @@ def test_printed_bold_medians_are_the_largest_or_equal_to_it(extended: bool) -> 
 
 def value(claim: Claim, side: Side) -> float:
     """What the paper printed for a side."""
-    if side == published.LONGEST_IN_TRAINING:
+    if side == LONGEST_IN_TRAINING:
         return 15
     key = (claim.task, side.approach)
     if claim.measure == "maximum length":
@@ -78,20 +79,20 @@ IN_A_FIGURE = {
 
 def is_printed(claim: Claim) -> bool:
     sides = {side for pair in claim.pairs for side in pair}
-    return not {side.approach for side in sides} & set(published.SUPPLEMENT_C)
+    return not {side.approach for side in sides} & set(SUPPLEMENT_C)
 
 
 def test_claims_without_numbers_are_those_of_supplement_c() -> None:
-    claims = [claim for claim in published.claims() if not is_printed(claim)]
-    assert {claim.task for claim in claims} == {"sort"}
-    pairs = [(first, claim.relation, second) for claim in claims for first, second in claim.pairs]
+    unprinted = [claim for claim in claims() if not is_printed(claim)]
+    assert {claim.task for claim in unprinted} == {"sort"}
+    pairs = [
+        (first, claim.relation, second) for claim in unprinted for first, second in claim.pairs
+    ]
     assert not any(first.extended or second.extended for first, _, second in pairs)
     assert {(f.approach, relation, s.approach) for f, relation, s in pairs} == IN_A_FIGURE
 
 
-@pytest.mark.parametrize(
-    "claim", [*filter(is_printed, published.claims())], ids=lambda claim: claim.text
-)
+@pytest.mark.parametrize("claim", [*filter(is_printed, claims())], ids=lambda claim: claim.text)
 def test_the_papers_numbers_bear_out_its_claims(claim: Claim) -> None:
     assert claim.task in published.TASKS
     if not claim.pairs:
@@ -113,7 +114,7 @@ def test_the_papers_numbers_bear_out_its_claims(claim: Claim) -> None:
 def test_all_that_the_paper_says_about_significance_is_a_claim() -> None:
     """Counted in the text: pairs called significant, pairs called not, and correlations."""
     counts: dict[str, int] = {}
-    for claim in published.claims():
+    for claim in claims():
         if claim.measure.startswith("significance"):
             key = "tau" if not claim.pairs else claim.relation
             counts[key] = counts.get(key, 0) + max(1, len(claim.pairs))

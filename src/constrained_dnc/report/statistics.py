@@ -11,8 +11,8 @@ import numpy as np
 from jaxtyping import Float, Int, Num
 from scipy import stats
 
-from constrained_dnc import published
-from constrained_dnc.published import MASTERED
+from constrained_dnc.lengths import MASTERED, max_length_of
+from constrained_dnc.report import published
 
 SIGNIFICANCE = 0.05
 CONFIDENCE, RESAMPLES = 0.95, 2000  # of bootstrap intervals
@@ -32,7 +32,7 @@ def max_length(
     4
     """
     medians = np.median(scores, axis=0)
-    return published.max_length_of(dict(zip(lengths.tolist(), medians.tolist(), strict=True)))
+    return max_length_of(dict(zip(lengths.tolist(), medians.tolist(), strict=True)))
 
 
 def max_length_interval(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
 
-from constrained_dnc.analysis import statistics
+from constrained_dnc.report import statistics
 
 LENGTHS = np.arange(2, 101)
 
