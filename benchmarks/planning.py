@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from constrained_dnc.results import results_frame
+from constrained_dnc.evaluation.results import results_frame
 from constrained_dnc.study import read_study, write_results
 from constrained_dnc.sweep.plan import open_study, plan_study
 from synthetic import row

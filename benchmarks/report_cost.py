@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from constrained_dnc.analysis.state_space import embed
+from constrained_dnc.evaluation.analyses import embed
 from constrained_dnc.report import Report, published
 from constrained_dnc.report.findings import Findings
 from constrained_dnc.report.states import phase_states, stored_at, wanted_embeddings

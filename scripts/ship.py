@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from constrained_dnc.choices import RULES, SelectionRule
-from constrained_dnc.digital.storage import digital_of
-from constrained_dnc.evaluation.memories import free_capacity_of
+from constrained_dnc.evaluation.digital import digital_of
+from constrained_dnc.evaluation.subject import free_capacity_of
 from constrained_dnc.files import read_json, write_json
 from constrained_dnc.lengths import max_length_of
 from constrained_dnc.report import Report

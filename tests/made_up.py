@@ -4,8 +4,8 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from constrained_dnc.evaluation.results import results_frame
 from constrained_dnc.report.findings import Findings
-from constrained_dnc.results import results_frame
 from constrained_dnc.study import read_study, write_results
 from synthetic import Request, row, write_study
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from constrained_dnc.errors import RunError, SettingError
-from constrained_dnc.results import COLUMNS, results_frame
+from constrained_dnc.evaluation.results import COLUMNS, results_frame
 from constrained_dnc.study import read_study, write_results
 from synthetic import Request, row, write_study
 

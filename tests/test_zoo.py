@@ -13,8 +13,8 @@ import pytest
 from constrained_dnc import evaluate, load_pretrained, load_run, predict, train, zoo
 from constrained_dnc.cli import main
 from constrained_dnc.config import with_min_iterations
-from constrained_dnc.digital.storage import digital_of
 from constrained_dnc.errors import RunError, SettingError
+from constrained_dnc.evaluation.digital import digital_of
 from constrained_dnc.study import read_study
 from constrained_dnc.sweep.plan import Plan
 from constrained_dnc.sweep.trial import run_trial

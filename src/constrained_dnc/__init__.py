@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from constrained_dnc.approaches import APPROACHES, Approach, Part, get_approach, parse_part
     from constrained_dnc.config import Config, EvaluationConfig, TrainingConfig, make_config
-    from constrained_dnc.digital.calibration import calibrate, digitise
-    from constrained_dnc.digital.parts import Digital
-    from constrained_dnc.digital.state_count import state_count
     from constrained_dnc.errors import RunError, SettingError
+    from constrained_dnc.evaluation.digital import Digital, calibrate, digitise, state_count
     from constrained_dnc.evaluation.prediction import predict
     from constrained_dnc.evaluation.scoring import evaluate
-    from constrained_dnc.explorer.from_python import explore
+    from constrained_dnc.explorer.server import explore
     from constrained_dnc.machine.automaton import Machine
     from constrained_dnc.machine.certificate import Certificate, certify
     from constrained_dnc.machine.extraction import Extraction, extract_machine
@@ -105,13 +103,11 @@ __all__ = [
 HOMES = {
     "approaches": "APPROACHES Approach Part get_approach parse_part",
     "config": "Config EvaluationConfig TrainingConfig make_config",
-    "digital.calibration": "calibrate digitise",
-    "digital.parts": "Digital",
-    "digital.state_count": "state_count",
     "errors": "SettingError RunError",
+    "evaluation.digital": "Digital calibrate digitise state_count",
     "evaluation.prediction": "predict",
     "evaluation.scoring": "evaluate",
-    "explorer.from_python": "explore",
+    "explorer.server": "explore",
     "machine.automaton": "Machine",
     "machine.certificate": "Certificate certify",
     "machine.extraction": "Extraction extract_machine",

@@ -12,8 +12,8 @@ import pytest
 from constrained_dnc.cli import main, studies
 from constrained_dnc.cli.studies import _print_estimate
 from constrained_dnc.config import make_config
+from constrained_dnc.evaluation.results import read_results_file
 from constrained_dnc.files import locked, read_json
-from constrained_dnc.results import read_results_file
 from constrained_dnc.sweep import executors, trial
 from constrained_dnc.sweep.plan import Plan, memories_of, open_study, plan_study
 from constrained_dnc.sweep.trial import estimate_seconds

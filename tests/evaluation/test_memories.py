@@ -9,14 +9,14 @@ import pytest
 
 from constrained_dnc.config import parse_memories
 from constrained_dnc.errors import SettingError
-from constrained_dnc.evaluation.memories import (
+from constrained_dnc.evaluation.prediction import predict
+from constrained_dnc.evaluation.scoring import evaluate
+from constrained_dnc.evaluation.subject import (
     free_capacity_of,
     growing_memory,
     least_free_capacity,
+    subject_of,
 )
-from constrained_dnc.evaluation.prediction import predict
-from constrained_dnc.evaluation.scoring import evaluate
-from constrained_dnc.evaluation.subject import subject_of
 from constrained_dnc.model import fused
 from constrained_dnc.model.backend import choose_backend
 from constrained_dnc.model.growing import Growing

@@ -10,9 +10,9 @@ from constrained_dnc.config import EvaluationConfig
 from constrained_dnc.errors import SettingError
 from constrained_dnc.evaluation import scoring
 from constrained_dnc.evaluation.prediction import predict
+from constrained_dnc.evaluation.results import COLUMNS, read_results_file
 from constrained_dnc.evaluation.scoring import evaluate, mean_scores
 from constrained_dnc.model.backend import PureBackend
-from constrained_dnc.results import COLUMNS, read_results_file
 from constrained_dnc.tasks.registry import get_task
 from constrained_dnc.tasks.task import Scores
 from constrained_dnc.training.batches import evaluation_batch

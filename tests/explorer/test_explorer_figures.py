@@ -10,9 +10,9 @@ import plotly.graph_objects as go
 import pytest
 
 from constrained_dnc import ModelConfig, build_dnc, get_approach, get_task
-from constrained_dnc.analysis.state_space import reduce_states
+from constrained_dnc.evaluation.analyses import reduce_states
 from constrained_dnc.explorer import figures
-from constrained_dnc.explorer.scores import Curve
+from constrained_dnc.explorer.models import Curve
 
 TASK = get_task("sort")
 BATCH = TASK.sample(3, 2, 5)

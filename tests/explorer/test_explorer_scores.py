@@ -4,9 +4,9 @@ import json
 import shutil
 
 from constrained_dnc import zoo
+from constrained_dnc.evaluation.results import read_results_file
 from constrained_dnc.explorer import open_model
 from constrained_dnc.files import read_tensors, write_table, write_tensors
-from constrained_dnc.results import read_results_file
 from constrained_dnc.training.folder import EVALUATION, SELECTED
 
 

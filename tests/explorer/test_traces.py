@@ -11,7 +11,7 @@ import pytest
 
 from constrained_dnc import SettingError, predict
 from constrained_dnc.evaluation.subject import subject_of
-from constrained_dnc.explorer import figures, machines, open_model, traces, views
+from constrained_dnc.explorer import figures, open_model, traces, views
 from constrained_dnc.machine.extraction import extract_machine
 from constrained_dnc.training.loop import train
 from tiny_runs import tiny_config
@@ -103,9 +103,9 @@ def test_the_state_of_the_machine_after_each_step(runs, monkeypatch):
         model.dnc, model.task, lengths=[1, 2], states=2, reads=1, commands=2
     )
     faithful = replace(extraction, is_faithful=True)
-    monkeypatch.setattr(machines, "_machine_of", lambda model: faithful)
+    monkeypatch.setattr(views, "_machine_of", lambda model: faithful)
     made = traces.trace(model, "3 1")
-    view = machines.machine_view(made)
+    view = views.machine_view(made)
     machine, state, path = extraction.machine, extraction.machine.start, []
     for vector in made.batch.inputs[:, 0]:
         symbol = int(np.argmin(np.abs(machine.inputs - vector).sum(1)))

@@ -10,8 +10,8 @@ import pytest
 from builders import random_inputs, small_dnc
 from fused_runs import ODD, compiled, with_constraints
 
-from constrained_dnc.digital.parts import with_writes
 from constrained_dnc.errors import SettingError
+from constrained_dnc.evaluation.digital import with_writes
 from constrained_dnc.model import fused
 from constrained_dnc.model.backend import FusedBackend, PureBackend, choose_backend
 from constrained_dnc.model.constraints import Compression, Noise, Rounding, Snapping

@@ -17,12 +17,12 @@ import pytest
 
 from constrained_dnc.choices import RULES
 from constrained_dnc.config import with_min_iterations
-from constrained_dnc.digital.state_count import state_count
 from constrained_dnc.errors import RunError
 from constrained_dnc.evaluation import scoring
+from constrained_dnc.evaluation.digital import state_count
+from constrained_dnc.evaluation.results import read_results_file
 from constrained_dnc.files import locked
 from constrained_dnc.model.backend import AbstractBackend
-from constrained_dnc.results import read_results_file
 from constrained_dnc.study import read_study
 from constrained_dnc.study.layout import failure_file, results_file, run_folder, write_failure
 from constrained_dnc.sweep.plan import Plan

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from constrained_dnc.choices import BackendChoice, Inference, SelectionRule
-from constrained_dnc.evaluation.memories import outputs_of
-from constrained_dnc.evaluation.subject import subject_of
+from constrained_dnc.evaluation.subject import outputs_of, subject_of
 from constrained_dnc.model.config import MemorySize
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.tasks.problems import read_problems

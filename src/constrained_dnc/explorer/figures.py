@@ -22,8 +22,8 @@ from constrained_dnc.colours import BLUE, GREEN, GREY, PHASE_COLOURS, VERMILION
 from constrained_dnc.config import PAPER
 from constrained_dnc.errors import SettingError
 from constrained_dnc.explorer import style
-from constrained_dnc.explorer.scores import Curve
-from constrained_dnc.explorer.tape import rows_of
+from constrained_dnc.explorer.models import Curve
+from constrained_dnc.explorer.traces import rows_of
 from constrained_dnc.lengths import THRESHOLD
 from constrained_dnc.model.addressing import link_after_write
 from constrained_dnc.model.dnc import Internals
@@ -172,7 +172,7 @@ def states_figure(
 ) -> go.Figure:
     """Cell states in the plane of their first two principal components, step by step.
 
-    `paths` come from `constrained_dnc.analysis.state_space.reduce_states`; one sample is drawn
+    `paths` come from `constrained_dnc.evaluation.analyses.reduce_states`; one sample is drawn
     strongly, the others thinly.
     """
     if paths.shape[-1] < 2:

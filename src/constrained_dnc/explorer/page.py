@@ -13,9 +13,9 @@ from plotly.offline import get_plotlyjs
 
 from constrained_dnc.errors import SettingError
 from constrained_dnc.explorer import style, views
-from constrained_dnc.explorer.machines import machine_view
 from constrained_dnc.explorer.models import Model
 from constrained_dnc.explorer.traces import Trace, trace
+from constrained_dnc.explorer.views import machine_view
 from constrained_dnc.files import make_folder, write_atomically
 from constrained_dnc.model.config import MemorySize
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
@@ -15,13 +18,23 @@ import tornado.web
 from plotly.offline import get_plotlyjs
 
 from constrained_dnc.choices import Inference, SelectionRule
+from constrained_dnc.config import TrainingConfig
 from constrained_dnc.errors import RunError, SettingError, one_of
 from constrained_dnc.explorer import views
-from constrained_dnc.explorer.machines import machine_view
-from constrained_dnc.explorer.models import MAX_DRAWN_LENGTH, Model, cache_key, open_model
-from constrained_dnc.explorer.page import compose
-from constrained_dnc.explorer.traces import MAX_DRAWN_SLOTS, Trace, trace
+from constrained_dnc.explorer.models import (
+    MAX_DRAWN_LENGTH,
+    Model,
+    cache_key,
+    model_from,
+    open_model,
+)
+from constrained_dnc.explorer.page import compose, write
+from constrained_dnc.explorer.traces import MAX_DRAWN_SLOTS, Trace, read_problem, trace
+from constrained_dnc.explorer.views import machine_view
 from constrained_dnc.model.config import read_memory_size
+from constrained_dnc.model.dnc import DNC
+from constrained_dnc.tasks.task import AbstractTask
+from constrained_dnc.training.run import Run
 
 HOST = "127.0.0.1"
 PORT = 8050
@@ -177,3 +190,49 @@ async def serve(models: ModelCache, listening: socket.socket) -> None:
         await asyncio.Event().wait()
     finally:
         server.stop()
+
+
+def explore(
+    model: DNC | Run | str | Path,
+    task: AbstractTask | str | None = None,
+    problem: str | None = None,
+    *,
+    html: str | Path | None = None,
+    training: TrainingConfig | None = None,
+    selection: SelectionRule | None = None,
+    port: int | None = None,
+) -> None:
+    """Show what the memory of a model does, on a local page or in one HTML file.
+
+    `model` is a network, with its `task` and optionally the `training` settings whose lengths the
+    page shows, or a run. The address is printed, and the page served until Ctrl-C; in a notebook
+    it is served in the background until the kernel ends.
+    """
+    if isinstance(model, DNC):
+        shown = model_from(model, task, training)
+    elif task is not None:
+        raise SettingError("a run knows its task: leave the argument out")
+    else:
+        name = str(model.folder if isinstance(model, Run) else model)
+        shown = open_model(name, selection, trust_code=isinstance(model, Run))
+    if problem is not None:
+        problem = shown.task.format_problem(read_problem(shown.task, problem))
+    if html is not None:
+        write([shown], problem, None, Path(html))
+        return
+    listening = listen(port)
+    url = address(listening, shown.name, problem=problem)
+    if isinstance(model, DNC):
+        models = ModelCache([], opened=[shown])
+    else:
+        models = ModelCache([shown.name], selection, trust_code=isinstance(model, Run))
+    serving = serve(models, listening)
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        print(f"{url}  (Ctrl-C ends it)", flush=True)
+        with suppress(KeyboardInterrupt):
+            asyncio.run(serving)
+    else:
+        print(url, flush=True)
+        threading.Thread(target=asyncio.run, args=[serving], daemon=True).start()

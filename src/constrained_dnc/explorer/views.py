@@ -1,4 +1,4 @@
-"""A trace as JSON for the page: figures, numbers and text."""
+"""A trace as JSON for the page: figures, numbers, text and the machine inside the model."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import base64
 import io
 import json
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,43 @@ import plotly.graph_objects as go
 
 from constrained_dnc.explorer import figures
 from constrained_dnc.explorer.models import MAX_DRAWN_LENGTH, Model
-from constrained_dnc.explorer.traces import MAX_DRAWN_SLOTS, PER_SLOT, Trace, arrays, state_paths
+from constrained_dnc.explorer.traces import (
+    MAX_DRAWN_SLOTS,
+    PER_SLOT,
+    Trace,
+    arrays,
+    state_paths,
+    with_memory,
+)
+from constrained_dnc.machine.extraction import Extraction, extract_machine
+from constrained_dnc.machine.graph import edges
+
+MOST_STATES = 40
+"""More do not fit on a circle."""
+
+
+def machine_view(trace: Trace) -> dict[str, Any]:
+    """The graph of the model's machine and its state after each step, or why there is none."""
+    extraction = _machine_of(trace.model)
+    machine, task = extraction.machine, trace.model.task
+    if not extraction.is_faithful or len(machine.state_names) > MOST_STATES:
+        return {"words": "No small machine can replace this controller at its training lengths."}
+    run = machine.apply(with_memory(trace.model, trace.memory_size)).unroll(trace.batch.inputs)
+    score = float(task.score(trace.batch, np.asarray(run.outputs)).score[0])
+    return {
+        "words": f"With this machine as its controller the model scores {score:.0%} here.",
+        "states": machine.state_names,
+        "edges": [[*pair, ", ".join(names)] for pair, names in edges(machine).items()],
+        "start": machine.start,
+        "path": np.asarray(run.cell_states)[:, 0].argmax(-1).tolist(),
+    }
+
+
+@lru_cache(16)
+def _machine_of(model: Model) -> Extraction:
+    shortest, longest = model.training_lengths
+    return extract_machine(model.dnc, model.task, lengths=range(shortest, longest + 1))
+
 
 SHOWN = (
     *("name", "approach", "iteration", "rule", "rules", "inference", "inferences"),

@@ -16,8 +16,8 @@ import jax
 import numpy as np
 from jaxtyping import Bool, Float
 
-from constrained_dnc.digital.parts import with_writes
 from constrained_dnc.errors import SettingError, require_integer
+from constrained_dnc.evaluation.digital import with_writes
 from constrained_dnc.machine.automaton import UNKNOWN, Machine
 from constrained_dnc.machine.fidelity import FIDELITY, entries_of, phase_symbols
 from constrained_dnc.model.addressing import EPSILON, content_weights

@@ -10,8 +10,8 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from constrained_dnc.config import TRAINING_LENGTHS
-from constrained_dnc.digital.states import unroll_side_by_side
 from constrained_dnc.errors import require_integer
+from constrained_dnc.evaluation.states import unroll_side_by_side
 from constrained_dnc.machine.automaton import UNKNOWN, Machine
 from constrained_dnc.machine.clustering import (
     Clusters,

@@ -13,8 +13,8 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Bool, Float, Int
 
-from constrained_dnc.digital.states import side_by_side
 from constrained_dnc.errors import SettingError
+from constrained_dnc.evaluation.states import side_by_side
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.tasks.task import AbstractTask, Batch
 

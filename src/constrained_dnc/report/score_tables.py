@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from constrained_dnc.analysis.state_space import DIMENSIONS
+from constrained_dnc.evaluation.analyses import DIMENSIONS
 from constrained_dnc.report import published, statistics
 from constrained_dnc.report.findings import Findings, beside_paper, memory_name
 from constrained_dnc.report.tables import (

@@ -14,6 +14,7 @@ import pandas as pd
 from pandas.api.types import is_numeric_dtype
 from pandas.io.formats.style import Styler
 
+from constrained_dnc.evaluation.results import sort_results
 from constrained_dnc.files import make_folder, write_atomically
 from constrained_dnc.report import published
 from constrained_dnc.report.findings import (
@@ -23,7 +24,6 @@ from constrained_dnc.report.findings import (
     beside_paper,
     memory_name,
 )
-from constrained_dnc.results import sort_results
 
 Number = float | int
 DASH = "\u2013"

@@ -21,6 +21,7 @@ import numpy as np
 import pandas as pd
 
 from constrained_dnc.errors import RunError
+from constrained_dnc.evaluation.results import concat_results, read_results_file
 from constrained_dnc.files import (
     make_folder,
     read_arrays,
@@ -28,7 +29,6 @@ from constrained_dnc.files import (
     write_arrays,
     write_table,
 )
-from constrained_dnc.results import concat_results, read_results_file
 from constrained_dnc.training.loggers import logger
 
 STUDY, LOCK = "study.json", "lock"

@@ -14,8 +14,8 @@ import pandas as pd
 
 from constrained_dnc.choices import RULES
 from constrained_dnc.errors import RunError, SettingError, require_path
+from constrained_dnc.evaluation.results import sort_results
 from constrained_dnc.files import corruption_named, read_arrays, read_json
-from constrained_dnc.results import sort_results
 from constrained_dnc.study.layout import (
     STUDY,
     analysis_file,

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from constrained_dnc.analysis.internals import analyse_run
 from constrained_dnc.choices import PAPER_RULE, RULES, Inference, SelectionRule, extended
 from constrained_dnc.config import Config
-from constrained_dnc.digital.storage import digital_of
 from constrained_dnc.errors import RunError, SettingError, first_line
+from constrained_dnc.evaluation.analyses import analyse_run
+from constrained_dnc.evaluation.digital import digital_of
+from constrained_dnc.evaluation.results import read_results_file
 from constrained_dnc.evaluation.scoring import Planned, evaluate, make_plan
 from constrained_dnc.files import locked, read_arrays, remove_unfinished, write_arrays
 from constrained_dnc.model.config import GROWING, MemorySize
-from constrained_dnc.results import read_results_file
 from constrained_dnc.training.folder import ANALYSES, COMPLETING, ENDED, EVALUATION, FAILURE, Status
 from constrained_dnc.training.loop import train
 from constrained_dnc.training.process import use_compilation_cache

@@ -8,17 +8,16 @@ import traceback
 from collections.abc import Callable, Mapping
 from typing import SupportsFloat
 
-from constrained_dnc.analysis.internals import analyse_model, analyse_run
 from constrained_dnc.config import Config, with_min_iterations
-from constrained_dnc.digital.storage import digital_of
 from constrained_dnc.errors import RunError, SettingError, first_line
-from constrained_dnc.evaluation.memories import growing_memory, outputs_of
+from constrained_dnc.evaluation.analyses import analyse_model, analyse_run
+from constrained_dnc.evaluation.digital import digital_of
+from constrained_dnc.evaluation.results import concat_results
 from constrained_dnc.evaluation.scoring import evaluate, make_plan, work_of
-from constrained_dnc.evaluation.subject import Subject
+from constrained_dnc.evaluation.subject import Subject, growing_memory, outputs_of
 from constrained_dnc.files import locked, make_folder
 from constrained_dnc.model.config import GROWING
 from constrained_dnc.plugins import override_sources
-from constrained_dnc.results import concat_results
 from constrained_dnc.study.layout import (
     failure_file,
     remove_remains,

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from constrained_dnc.approaches import APPROACHES
-from constrained_dnc.digital.states import (
+from constrained_dnc.evaluation.states import (
     STATE_BATCHES,
     calibration_batches,
     centroids,

@@ -8,12 +8,15 @@ import pytest
 from jaxtyping import Array, Float
 
 from constrained_dnc.approaches import APPROACHES
-from constrained_dnc.digital import calibration
-from constrained_dnc.digital.calibration import calibrate, digitise
-from constrained_dnc.digital.candidates import Candidates
-from constrained_dnc.digital.parts import Digital, Measured
-from constrained_dnc.digital.state_count import state_count
-from constrained_dnc.digital.states import SCORE_BATCHES, calibration_batches
+from constrained_dnc.evaluation.digital import (
+    Candidates,
+    Digital,
+    Measured,
+    calibrate,
+    digitise,
+    state_count,
+)
+from constrained_dnc.evaluation.states import SCORE_BATCHES, calibration_batches
 from constrained_dnc.model.build import build_dnc
 from constrained_dnc.model.controllers import AbstractController, ControllerStep
 from constrained_dnc.model.dnc_memory import WRITES
@@ -139,7 +142,9 @@ FINE, BLURRED, WRONG = (1.0, 0.0), (1.0, 0.02), (0.98, 0.0)
 def test_the_rule_takes_the_hardest_writes_and_fewest_states_without_harm(
     table, choice, count, monkeypatch
 ):
-    monkeypatch.setattr(calibration, "Candidates", made_up({("soft", 0): FINE, **table}))
+    monkeypatch.setattr(
+        "constrained_dnc.evaluation.digital.Candidates", made_up({("soft", 0): FINE, **table})
+    )
     digital = calibrate(tiny(), COPY)
     assert (digital.writes, 0 if digital.states is None else len(digital.states)) == choice
     assert digital.state_count == (count or None)
@@ -216,9 +221,12 @@ def test_parts_that_fail_between_the_lengths_of_calibration_are_left_out(
     monkeypatch, kept, expected
 ):
     model = tiny()
-    monkeypatch.setattr(calibration, "_hardest_writes", lambda candidates: "one-hot")
     monkeypatch.setattr(
-        calibration, "_fewest_states", lambda candidates, writes: candidates.centroids(writes, 2)
+        "constrained_dnc.evaluation.digital._hardest_writes", lambda candidates: "one-hot"
+    )
+    monkeypatch.setattr(
+        "constrained_dnc.evaluation.digital._fewest_states",
+        lambda candidates, writes: candidates.centroids(writes, 2),
     )
     monkeypatch.setattr(
         Candidates,
@@ -235,7 +243,7 @@ def test_all_lengths_between_the_shortest_and_the_longest_are_checked(monkeypatc
     assert candidates.keeps_all_lengths(Digital("soft", None))
     seen = []
     monkeypatch.setattr(
-        "constrained_dnc.digital.candidates.calibration_batches",
+        "constrained_dnc.evaluation.digital.calibration_batches",
         lambda task, lengths, *others: (
             seen.append(list(lengths)) or calibration_batches(task, lengths, *others)
         ),

@@ -6,13 +6,11 @@ import equinox as eqx
 import numpy as np
 import pytest
 
-from constrained_dnc.digital import storage
-from constrained_dnc.digital.parts import Digital, Measured
-from constrained_dnc.digital.storage import digital_of, stored_digital
 from constrained_dnc.errors import RunError
+from constrained_dnc.evaluation.digital import Digital, Measured, digital_of, stored_digital
 from constrained_dnc.evaluation.prediction import predict
+from constrained_dnc.evaluation.results import read_results_file
 from constrained_dnc.evaluation.scoring import evaluate
-from constrained_dnc.results import read_results_file
 from constrained_dnc.training.folder import DIGITAL
 from constrained_dnc.training.loop import train
 from tiny_runs import tiny_config
@@ -35,7 +33,7 @@ def calibrations(run, monkeypatch):
         calls.append(options["lengths"])
         return Digital("one-hot", states, 2, TRIED)
 
-    monkeypatch.setattr(storage, "calibrate", calibrate)
+    monkeypatch.setattr("constrained_dnc.evaluation.digital.calibrate", calibrate)
     (run.folder / DIGITAL[run.default_rule]).unlink(missing_ok=True)
     return calls
 
@@ -73,7 +71,7 @@ def test_a_full_disk_costs_nothing_but_the_file(run, calibrations, monkeypatch):
     def full(path, *_):
         raise RunError(f"{path} cannot be written: No space left on device")
 
-    monkeypatch.setattr(storage, "write_tensors", full)
+    monkeypatch.setattr("constrained_dnc.evaluation.digital.write_tensors", full)
     assert digital_of(run, run.selected()).writes == "one-hot"
     assert not (run.folder / DIGITAL[run.default_rule]).exists()
 

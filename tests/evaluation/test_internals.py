@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from constrained_dnc import build_dnc, get_task
-from constrained_dnc.analysis.internals import analyse_run
-from constrained_dnc.analysis.state_space import analyse_states
+from constrained_dnc.evaluation.analyses import analyse_run, analyse_states
 from constrained_dnc.training.batches import evaluation_batch
 from constrained_dnc.training.run import Run, write_selected
 from tiny_runs import tiny_config
@@ -79,4 +78,4 @@ def test_without_finite_states_there_are_modes_only(
     arrays = analyse_run(make_run(tmp_path, approach, scale=scale))
     modes, phases = ("read_mode", "write_mode"), ("decoding", "encoding")
     expected = [f"{mode}_{phase}" for mode in modes for phase in phases]
-    assert sorted(arrays) == sorted([*expected, "selection"])
+    assert sorted(arrays) == sorted([*expected, "iteration", "selection"])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from constrained_dnc.analysis.state_space import (
+from constrained_dnc.evaluation.analyses import (
     analyse_states,
     curvature,
     embed,

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from constrained_dnc.analysis.memory_modes import analyse_modes
+from constrained_dnc.evaluation.analyses import analyse_modes
 
 
 def test_phases_heads_and_the_content_component() -> None:

@@ -1,1 +1,0 @@
-"""Digital inference: a trained model with hard writes and a finite number of states."""
