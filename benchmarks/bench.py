@@ -31,7 +31,6 @@ import optax
 from scipy.linalg.blas import sgemm
 from threadpoolctl import threadpool_limits
 
-from constrained_dnc.approaches import get_approach
 from constrained_dnc.config import PAPER
 from constrained_dnc.model import fused
 from constrained_dnc.model.backend import (
@@ -43,6 +42,7 @@ from constrained_dnc.model.backend import (
 from constrained_dnc.model.build import build_dnc
 from constrained_dnc.model.config import ModelConfig
 from constrained_dnc.model.dnc_memory import interface_parts
+from constrained_dnc.parts import get_approach
 from constrained_dnc.tasks.registry import get_task
 
 TURN = 5

@@ -18,11 +18,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from constrained_dnc.choices import RULES, SelectionRule
+from constrained_dnc.config import RULES, SelectionRule, max_length_of
 from constrained_dnc.evaluation.digital import digital_of
 from constrained_dnc.evaluation.subject import free_capacity_of
 from constrained_dnc.files import read_json, write_json
-from constrained_dnc.lengths import max_length_of
 from constrained_dnc.report import Report
 from constrained_dnc.report.states import embed_all, wanted_embeddings
 from constrained_dnc.study import Study, read_study

@@ -12,10 +12,9 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import expit
 
-from constrained_dnc.config import PRESETS
+from constrained_dnc.config import PRESETS, parse_lengths
 from constrained_dnc.evaluation.analyses import analyse_modes, analyse_states
 from constrained_dnc.evaluation.results import results_frame
-from constrained_dnc.lengths import parse_lengths
 from constrained_dnc.report import published
 from constrained_dnc.study import write_results
 

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from constrained_dnc.approaches import APPROACHES, Approach, Part, get_approach, parse_part
 from constrained_dnc.config import SUPPLEMENT_C, Config, make_config
 from constrained_dnc.errors import SettingError
+from constrained_dnc.parts import APPROACHES, Approach, Part, get_approach, parse_part
 from constrained_dnc.report import published
 
 KINDS = ("compression", "regularisation")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from constrained_dnc import colours
-from constrained_dnc.approaches import APPROACHES
+from constrained_dnc.parts import APPROACHES
 
 PACKAGE = Path(colours.__file__).parent
 

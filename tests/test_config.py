@@ -8,7 +8,6 @@ from itertools import chain
 
 import pytest
 
-from constrained_dnc.approaches import Approach, parse_part
 from constrained_dnc.config import (
     PAPER,
     PRESETS,
@@ -16,12 +15,13 @@ from constrained_dnc.config import (
     EvaluationConfig,
     TrainingConfig,
     make_config,
+    parse_lengths,
     with_absolute_paths,
     with_min_iterations,
 )
 from constrained_dnc.errors import SettingError
-from constrained_dnc.lengths import parse_lengths
 from constrained_dnc.model.build import ModelConfig
+from constrained_dnc.parts import Approach, parse_part
 from constrained_dnc.report import published
 
 

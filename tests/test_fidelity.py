@@ -8,11 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from constrained_dnc.approaches import APPROACHES
-from constrained_dnc.config import EvaluationConfig, TrainingConfig, make_config
+from constrained_dnc.config import EvaluationConfig, TrainingConfig, make_config, parse_lengths
 from constrained_dnc.evaluation.analyses import BINS, DIMENSIONS, PERPLEXITY
-from constrained_dnc.lengths import parse_lengths
 from constrained_dnc.model.addressing import allocation_weights
+from constrained_dnc.parts import APPROACHES
 from constrained_dnc.report import published
 from constrained_dnc.tasks.registry import get_task
 from constrained_dnc.training.batches import training_batch

@@ -7,7 +7,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from constrained_dnc.approaches import APPROACHES, Approach, Part, get_approach, parse_part
     from constrained_dnc.config import Config, EvaluationConfig, TrainingConfig, make_config
     from constrained_dnc.errors import RunError, SettingError
     from constrained_dnc.evaluation.digital import Digital, calibrate, digitise, state_count
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from constrained_dnc.model.losses import total_loss
     from constrained_dnc.model.memory import AbstractMemory, NoMemory
     from constrained_dnc.model.ntm_memory import NTMMemory
+    from constrained_dnc.parts import APPROACHES, Approach, Part, get_approach, parse_part
     from constrained_dnc.tasks.contract import check_task
     from constrained_dnc.tasks.numeral import AbstractNumeralTask
     from constrained_dnc.tasks.problems import AbstractProblemTask
@@ -101,7 +101,7 @@ __all__ = [
 ]
 
 HOMES = {
-    "approaches": "APPROACHES Approach Part get_approach parse_part",
+    "parts": "APPROACHES Approach Part get_approach parse_part",
     "config": "Config EvaluationConfig TrainingConfig make_config",
     "errors": "SettingError RunError",
     "evaluation.digital": "Digital calibrate digitise state_count",

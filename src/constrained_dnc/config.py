@@ -8,13 +8,13 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from types import UnionType
 from typing import Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
-from constrained_dnc.approaches import APPROACHES, Approach, Part, get_approach
 from constrained_dnc.errors import (
     LARGEST,
     LARGEST_SEED,
@@ -25,21 +25,48 @@ from constrained_dnc.errors import (
     one_of,
     require_integer,
 )
-from constrained_dnc.lengths import NO_CURRICULUM, parse_curriculum, parse_lengths
 from constrained_dnc.model.config import GROWING, MemorySize, ModelConfig
-from constrained_dnc.plugins import absolute, is_import_path
-from constrained_dnc.recipes import (
+from constrained_dnc.parts import (
+    APPROACHES,
+    Approach,
+    Part,
     check_schedule,
     depends_on_iterations,
+    get_approach,
     split_recipe,
     with_absolute_path,
 )
+from constrained_dnc.plugins import absolute, is_import_path
 from constrained_dnc.tasks.registry import require_task_name
 
 PAPER_APPROACHES = ("stateful-baseline", "stateless-baseline", "compr", "reg", "compr+reg")
 SUPPLEMENT_C = ("peephole", "lstm-compr", "lstm-reg", "lstm-compr+reg")
 """The controls of the paper's supplement C."""
 TRAINING_LENGTHS = (5, 15)
+SelectionRule: TypeAlias = Literal["unseen", "seen", "score"]
+"""How parameters are selected: by the loss at the unseen length, as in the paper, by the loss at
+training lengths, or by the score at the unseen length."""
+RULES: tuple[SelectionRule, ...] = get_args(SelectionRule)
+PAPER_RULE: SelectionRule = "unseen"
+
+LoggerChoice: TypeAlias = Literal["tensorboard", "wandb", "trackio"]
+"""Where metrics go besides metrics.jsonl."""
+LOGGERS: tuple[LoggerChoice, ...] = get_args(LoggerChoice)
+Inference: TypeAlias = Literal["network", "digital"]
+"""How a model runs: as trained, or with hard writes and snapped states."""
+INFERENCES: tuple[Inference, ...] = get_args(Inference)
+
+EXTENSION = 10
+"""How many times larger the extended memory is."""
+
+LONGEST_INPUT = 1_000_000
+"""So that a typo in a range of lengths does not fill the memory."""
+THRESHOLD = 0.95
+"""The score from which a length counts as mastered."""
+MASTERED = THRESHOLD - 1e-9  # a mean of exactly 19 in 20 can come out that much lower
+NO_CURRICULUM = "none"
+_RANGE = re.compile(r"(\d{1,9})(?:\.\.(\d{1,9})(?::([1-9]\d{0,8}))?)?", re.ASCII)
+_STAGE = re.compile(r"(\d{1,9}):(\d{1,9})(?:\.\.(\d{1,9}))?", re.ASCII)
 BELOW_ONE = 0.9999999
 """float32 rounds anything above this to 1."""
 SPIKE_FACTOR = 3.0
@@ -50,6 +77,80 @@ WITHOUT_EFFECT = ("iterations", "log_every", "entropy_every", "checkpoint_every"
 OPTIONAL: dict[str, Any] = {"optional": True}
 """Marks settings that a stored config may lack and that, at their defaults, leave the run id as it
 is without them."""
+
+
+def extended(trained: int) -> int:
+    """The size of the extended memory."""
+    return EXTENSION * trained
+
+
+def parse_lengths(text: str, setting: str = "lengths") -> tuple[int, ...]:
+    """Lengths from text: single ones and ranges, optionally with a step.
+
+    >>> parse_lengths("2,5..20:5")
+    (2, 5, 10, 15, 20)
+    """
+    accepted = f"integers from 1 to {LONGEST_INPUT}, ascending, such as 2..100 or 2,5..50:5"
+    lengths: list[int] = []
+    for part in str(text).split(","):
+        match = _RANGE.fullmatch(part.strip())
+        first, last, step = match.groups() if match else ("0", None, None)
+        if not 1 <= int(first) <= int(last or first) <= LONGEST_INPUT:
+            raise SettingError(setting, text, accepted)
+        lengths += range(int(first), int(last or first) + 1, int(step or 1))
+    if lengths != sorted(set(lengths)):
+        raise SettingError(setting, text, accepted)
+    return tuple(lengths)
+
+
+def format_lengths(lengths: Iterable[int]) -> str:
+    """Lengths as text that `parse_lengths` reads.
+
+    >>> format_lengths([1, 3, 4, 5])
+    '1,3..5'
+    """
+    ranges: list[list[int]] = []
+    for length in sorted(lengths):
+        if ranges and length == ranges[-1][-1] + 1:
+            ranges[-1] = [ranges[-1][0], length]
+        else:
+            ranges.append([length])
+    return ",".join("..".join(map(str, each)) for each in ranges)
+
+
+def parse_curriculum(text: str, shortest: int, longest: int) -> tuple[tuple[int, int, int], ...]:
+    """The stages of a curriculum: iterations before each, its shortest and longest length.
+
+    >>> parse_curriculum("0:1..5,2000:10", 1, 10)
+    ((0, 1, 5), (2000, 10, 10))
+    """
+    matches = [_STAGE.fullmatch(part.strip()) for part in text.split(",")]
+    stages = tuple((int(m[1]), int(m[2]), int(m[3] or m[2])) for m in matches if m)
+    starts = [start for start, _, _ in stages]
+    is_ascending = starts == sorted(set(starts)) and starts[:1] == [0]
+    are_lengths = all(shortest <= first <= last <= longest for _, first, last in stages)
+    if not (all(matches) and is_ascending and are_lengths):
+        accepted = (
+            f"iterations and lengths from {shortest} to {longest} (training.min_length and "
+            f"max_length) such as 0:{shortest},2000:{shortest}..{longest}, from 0 upwards, "
+            "or file.py:function"
+        )
+        raise SettingError("training.curriculum", text, accepted)
+    return stages
+
+
+def max_length_of(scores: Mapping[int, float]) -> int:
+    """The longest length with a score of at least 95 %, 0 if there is none.
+
+    Shorter lengths may fail: it is the longest length, not the first crossing.
+
+    Args:
+        scores: the score at every evaluated length, from 0 to 1.
+
+    >>> max_length_of({2: 1.0, 3: 0.5, 4: 0.96, 5: 0.2})
+    4
+    """
+    return max((length for length, score in scores.items() if score >= MASTERED), default=0)
 
 
 @dataclass(frozen=True)
@@ -222,6 +323,57 @@ class Config:
 
 
 SECTIONS = {"model": ModelConfig, "training": TrainingConfig, "evaluation": EvaluationConfig}
+
+
+def differences(stored: Config, wanted: Config) -> str:
+    """What makes two configs different runs, or ""; longer training only extends a run.
+
+    >>> config = make_config("sort", "compr")
+    >>> differences(config, dataclasses.replace(config, seed=3))
+    'seed is 0, not 3'
+    """
+    before, now = stored.identity, wanted.identity
+    if wanted.training.iterations < stored.training.iterations:
+        before["training"]["iterations"] = stored.training.iterations
+        now["training"]["iterations"] = wanted.training.iterations
+    return describe_differences(before, now)
+
+
+def differences_within_study(stored: Config, wanted: Config) -> str:
+    """What makes the runs of two configs incomparable, or "": sizes, training, or the samples.
+
+    Task, approach, seed and the parameters they start from may differ.
+    """
+    return describe_differences(_shared_in_study(stored), _shared_in_study(wanted))
+
+
+def _shared_in_study(config: Config) -> dict[str, Any]:
+    values = config.identity
+    values["training"].pop("iterations", None)
+    seed = {"seed": config.evaluation.seed}
+    return {"model": values["model"], "training": values["training"], "evaluation": seed}
+
+
+def describe_differences(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
+    """The entries in which JSON values differ, as text.
+
+    >>> describe_differences({"seed": 0, "model": {"hidden_size": 8}}, {"seed": 3, "model": {}})
+    'seed is 0, not 3, model.hidden_size is 8, not None'
+    """
+    before, now = (dict(_flattened(values, "")) for values in (stored, wanted))
+    return ", ".join(
+        f"{name} is {before.get(name)!r}, not {now.get(name)!r}"
+        for name in {**before, **now}
+        if before.get(name) != now.get(name)
+    )
+
+
+def _flattened(values: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _flattened(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
 
 
 def as_dict(settings: Any) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """The command show: lists, samples, and answers of pretrained models."""
 
-from constrained_dnc.approaches import APPROACHES
 from constrained_dnc.cli import main
+from constrained_dnc.parts import APPROACHES
 from constrained_dnc.tasks.registry import task_names
 
 

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from jaxtyping import Array, Float
 
-from constrained_dnc.approaches import APPROACHES
 from constrained_dnc.evaluation.digital import (
     Candidates,
     Digital,
@@ -21,6 +20,7 @@ from constrained_dnc.model.build import build_dnc
 from constrained_dnc.model.controllers import AbstractController, ControllerStep
 from constrained_dnc.model.dnc_memory import WRITES
 from constrained_dnc.model.leaves import with_fields
+from constrained_dnc.parts import APPROACHES
 from constrained_dnc.tasks.registry import get_task
 from constrained_dnc.training.run import load_pretrained
 from tiny_runs import TINY_MODEL

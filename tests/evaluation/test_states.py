@@ -4,7 +4,6 @@ import jax
 import numpy as np
 import pytest
 
-from constrained_dnc.approaches import APPROACHES
 from constrained_dnc.evaluation.states import (
     STATE_BATCHES,
     calibration_batches,
@@ -12,6 +11,7 @@ from constrained_dnc.evaluation.states import (
     training_states,
 )
 from constrained_dnc.model.build import build_dnc
+from constrained_dnc.parts import APPROACHES
 from constrained_dnc.tasks.registry import get_task
 from tiny_runs import TINY_MODEL
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import jax
 import numpy as np
 
-from constrained_dnc.approaches import APPROACHES
 from constrained_dnc.machine.automaton import UNKNOWN, Machine
 from constrained_dnc.model.build import build_dnc
 from constrained_dnc.model.dnc import DNC
+from constrained_dnc.parts import APPROACHES
 from constrained_dnc.tasks.numeral import Copy
 from tiny_runs import TINY_MODEL
 

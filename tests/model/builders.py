@@ -11,11 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from constrained_dnc.approaches import APPROACHES
 from constrained_dnc.model import dnc_memory
 from constrained_dnc.model.build import build_dnc
 from constrained_dnc.model.config import ModelConfig
 from constrained_dnc.model.dnc import DNC
+from constrained_dnc.parts import APPROACHES
 
 NETWORKS = [  # approaches without those that differ in the loss only
     "stateful-baseline",

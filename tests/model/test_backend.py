@@ -13,12 +13,12 @@ import pytest
 from builders import SMALL, small_dnc
 from fused_runs import compiled
 
-from constrained_dnc.approaches import APPROACHES, Approach
 from constrained_dnc.errors import SettingError
 from constrained_dnc.model import fused
 from constrained_dnc.model.backend import FusedBackend, PureBackend, choose_backend
 from constrained_dnc.model.build import build_dnc
 from constrained_dnc.model.controllers import AbstractController, ControllerStep
+from constrained_dnc.parts import APPROACHES, Approach
 from constrained_dnc.tasks.registry import get_task
 
 

@@ -10,7 +10,6 @@ import pytest
 from builders import SMALL, random_inputs
 from fused_runs import compiled
 
-from constrained_dnc.approaches import CONSTRAINTS, Approach, Part, parse_part
 from constrained_dnc.errors import SettingError
 from constrained_dnc.model import constraints
 from constrained_dnc.model.backend import choose_backend
@@ -18,6 +17,7 @@ from constrained_dnc.model.build import build_dnc
 from constrained_dnc.model.constraints import AbstractConstraint, Rounding
 from constrained_dnc.model.controllers import AbstractController, ControllerStep
 from constrained_dnc.model.leaves import named_leaves
+from constrained_dnc.parts import CONSTRAINTS, Approach, Part, parse_part
 from constrained_dnc.tasks.registry import get_task
 
 TASK = get_task("copy")

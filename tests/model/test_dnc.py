@@ -23,7 +23,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import reference
-from constrained_dnc.approaches import APPROACHES
 from constrained_dnc.errors import SettingError
 from constrained_dnc.model.build import build_dnc
 from constrained_dnc.model.config import ModelConfig
@@ -31,6 +30,7 @@ from constrained_dnc.model.dnc import DNC
 from constrained_dnc.model.dnc_memory import LOOKUPS, DNCMemory, MemoryState
 from constrained_dnc.model.growing import Growing
 from constrained_dnc.model.losses import total_loss
+from constrained_dnc.parts import APPROACHES
 
 every_network = pytest.mark.parametrize("approach", NETWORKS)
 

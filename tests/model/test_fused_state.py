@@ -8,13 +8,13 @@ import pytest
 from builders import random_inputs, small_dnc
 from fused_runs import KEY, ODD, compiled, with_constraints
 
-from constrained_dnc.approaches import APPROACHES
 from constrained_dnc.errors import SettingError
 from constrained_dnc.model import fused
 from constrained_dnc.model.backend import FusedBackend, PureBackend
 from constrained_dnc.model.build import build_dnc
 from constrained_dnc.model.constraints import Compression, Noise
 from constrained_dnc.model.growing import Growing
+from constrained_dnc.parts import APPROACHES
 from constrained_dnc.tasks.registry import get_task
 
 

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from fused_runs import compiled
 
-from constrained_dnc.approaches import get_approach
 from constrained_dnc.errors import RunError, SettingError
 from constrained_dnc.model import fused
 from constrained_dnc.model.backend import FusedBackend, PureBackend
@@ -17,6 +16,7 @@ from constrained_dnc.model.build import build_dnc
 from constrained_dnc.model.config import ModelConfig
 from constrained_dnc.model.dnc_memory import interface_parts
 from constrained_dnc.model.growing import Growing
+from constrained_dnc.parts import get_approach
 from constrained_dnc.tasks.registry import get_task
 
 SIZES = ModelConfig(memory_size=5, word_size=4, num_reads=2, hidden_size=8)

@@ -12,7 +12,6 @@ import pytest
 from builders import SIZES, SMALL, assert_slopes_agree, random_inputs
 
 import reference
-from constrained_dnc.approaches import CONSTRAINTS, MEMORIES, Approach, Part, parse_part
 from constrained_dnc.errors import SettingError
 from constrained_dnc.model import build
 from constrained_dnc.model.backend import choose_backend
@@ -22,6 +21,7 @@ from constrained_dnc.model.leaves import named_leaves
 from constrained_dnc.model.losses import total_loss
 from constrained_dnc.model.memory import AbstractMemory
 from constrained_dnc.model.ntm_memory import NTMMemory, sharpen
+from constrained_dnc.parts import CONSTRAINTS, MEMORIES, Approach, Part, parse_part
 from constrained_dnc.tasks.registry import get_task
 
 

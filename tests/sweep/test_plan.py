@@ -7,12 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from constrained_dnc.approaches import APPROACHES
-from constrained_dnc.choices import RULES
-from constrained_dnc.config import SMOKE
+from constrained_dnc.config import RULES, SMOKE
 from constrained_dnc.errors import RunError, SettingError
 from constrained_dnc.evaluation.results import results_frame
 from constrained_dnc.files import locked
+from constrained_dnc.parts import APPROACHES
 from constrained_dnc.report import published
 from constrained_dnc.study import read_study, write_results
 from constrained_dnc.study.layout import analysis_file, results_file, write_failure

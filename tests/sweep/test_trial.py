@@ -15,8 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from constrained_dnc.choices import RULES
-from constrained_dnc.config import with_min_iterations
+from constrained_dnc.config import RULES, with_min_iterations
 from constrained_dnc.errors import RunError
 from constrained_dnc.evaluation import scoring
 from constrained_dnc.evaluation.digital import state_count

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from constrained_dnc.approaches import APPROACHES, Approach, parse_part
 from constrained_dnc.config import SMOKE
 from constrained_dnc.errors import RunError, SettingError
 from constrained_dnc.files import read_json, write_json
+from constrained_dnc.parts import APPROACHES, Approach, parse_part
 from constrained_dnc.study import read_study
 from constrained_dnc.sweep.approach_names import find_approaches
 from constrained_dnc.sweep.plan import plan_study, reopen_study

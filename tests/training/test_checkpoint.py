@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from constrained_dnc.choices import RULES
+from constrained_dnc.config import RULES
 from constrained_dnc.errors import RunError
 from constrained_dnc.training.checkpoint import COUNTS, Progress, load_checkpoint, save_checkpoint
 from constrained_dnc.training.folder import CHECKPOINTS

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from constrained_dnc.choices import LOGGERS
 from constrained_dnc.cli import main
+from constrained_dnc.config import LOGGERS
 from constrained_dnc.errors import SettingError
 from constrained_dnc.training.loggers import MODULES, require_loggers
 from constrained_dnc.training.loop import train

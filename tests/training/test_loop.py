@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from constrained_dnc.choices import RULES
+from constrained_dnc.config import RULES
 from constrained_dnc.errors import RunError, SettingError
 from constrained_dnc.training import resuming
 from constrained_dnc.training.batches import sample_iteration

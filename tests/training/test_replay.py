@@ -6,9 +6,9 @@ import equinox as eqx
 import numpy as np
 import pytest
 
-from constrained_dnc.approaches import Approach
 from constrained_dnc.errors import RunError, SettingError
 from constrained_dnc.files import read_tensors, write_tensors
+from constrained_dnc.parts import Approach
 from constrained_dnc.training.folder import kept_file, kept_iterations
 from constrained_dnc.training.loop import train
 from constrained_dnc.training.parameters import initial_model

@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 
 from constrained_dnc import plugins
-from constrained_dnc.approaches import Approach, parse_part
 from constrained_dnc.cli import main
 from constrained_dnc.errors import RunError, SettingError
 from constrained_dnc.evaluation.prediction import predict
 from constrained_dnc.evaluation.scoring import evaluate
 from constrained_dnc.files import read_json
+from constrained_dnc.parts import Approach, parse_part
 from constrained_dnc.training.loop import train
 from constrained_dnc.training.replay import replay
 from constrained_dnc.training.run import load_run

@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from constrained_dnc.choices import INFERENCES, extended
 from constrained_dnc.cli.terminal import print_table
-from constrained_dnc.config import PAPER
+from constrained_dnc.config import INFERENCES, PAPER, extended, parse_lengths
 from constrained_dnc.errors import LARGEST_SEED, SettingError, require_integer
 from constrained_dnc.evaluation.prediction import predict
-from constrained_dnc.lengths import parse_lengths
 from constrained_dnc.tasks.task import AbstractTask
 from constrained_dnc.training.run import Run, load_run
 from constrained_dnc.zoo import PREFIX, Pretrained, find

@@ -11,12 +11,11 @@ import numpy as np
 import tyro
 from jaxtyping import Float
 
-from constrained_dnc.approaches import APPROACHES
 from constrained_dnc.cli.parsing import Flag, ModelOptions, option
 from constrained_dnc.cli.terminal import print_table
-from constrained_dnc.config import PAPER, SUPPLEMENT_C
+from constrained_dnc.config import LONGEST_INPUT, PAPER, SUPPLEMENT_C
 from constrained_dnc.errors import LARGEST_SEED, SettingError, require_integer
-from constrained_dnc.lengths import LONGEST_INPUT
+from constrained_dnc.parts import APPROACHES
 from constrained_dnc.tasks.entries import format_number, label_with_number
 from constrained_dnc.tasks.registry import get_task, task_names
 from constrained_dnc.tasks.task import AbstractTask, Batch, CellLabels

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from constrained_dnc.cli.parsing import ModelOptions, Selection, option
 from constrained_dnc.cli.terminal import print_stderr, print_table
+from constrained_dnc.config import format_lengths, parse_lengths
 from constrained_dnc.errors import require_integer
-from constrained_dnc.lengths import format_lengths, parse_lengths
 
 if TYPE_CHECKING:
     from constrained_dnc.machine.extraction import Extraction

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
 import tyro
 from tyro.constructors import PrimitiveConstructorSpec, PrimitiveTypeInfo
 
-from constrained_dnc.approaches import Part, parse_part
-from constrained_dnc.choices import BackendChoice, Inference, SelectionRule
+from constrained_dnc.config import Inference, SelectionRule
 from constrained_dnc.errors import SettingError
+from constrained_dnc.model.config import BackendChoice
+from constrained_dnc.parts import Part, parse_part
 
 if TYPE_CHECKING:
     from constrained_dnc.training.run import Run

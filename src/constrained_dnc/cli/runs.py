@@ -23,15 +23,15 @@ from constrained_dnc.cli.parsing import (
 )
 from constrained_dnc.cli.progress import ProgressBar
 from constrained_dnc.cli.terminal import print_stderr, print_table
-from constrained_dnc.config import parse_memories
-from constrained_dnc.errors import SettingError
-from constrained_dnc.lengths import (
+from constrained_dnc.config import (
     MASTERED,
     THRESHOLD,
     format_lengths,
     max_length_of,
     parse_lengths,
+    parse_memories,
 )
+from constrained_dnc.errors import SettingError
 from constrained_dnc.model.config import read_memory_size
 from constrained_dnc.training.folder import EVALUATION, FRONTIER
 

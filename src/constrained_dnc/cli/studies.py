@@ -12,23 +12,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from constrained_dnc.approaches import Approach
-from constrained_dnc.choices import RULES, Inference, SelectionRule
 from constrained_dnc.cli.parsing import Flag, TrustCode, option, value_of
 from constrained_dnc.cli.progress import ProgressBar
 from constrained_dnc.cli.terminal import console, print_stderr
 from constrained_dnc.config import (
     PRESETS,
+    RULES,
     SECTIONS,
     Config,
     EvaluationConfig,
+    Inference,
     Parts,
     PresetName,
+    SelectionRule,
     TrainingConfig,
     get_preset,
 )
 from constrained_dnc.errors import SettingError, first_line, printable, require_integer
 from constrained_dnc.model.config import ModelConfig
+from constrained_dnc.parts import Approach
 
 if TYPE_CHECKING:
     from constrained_dnc.sweep.plan import Plan

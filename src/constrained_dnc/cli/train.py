@@ -8,8 +8,6 @@ from typing import Annotated, Any
 
 import tyro
 
-from constrained_dnc.approaches import APPROACHES, Approach
-from constrained_dnc.choices import LoggerChoice
 from constrained_dnc.cli.parsing import (
     Backend,
     Flag,
@@ -25,6 +23,7 @@ from constrained_dnc.config import (
     PRESETS,
     Config,
     EvaluationConfig,
+    LoggerChoice,
     PresetName,
     Start,
     TrainingConfig,
@@ -33,6 +32,7 @@ from constrained_dnc.config import (
 )
 from constrained_dnc.errors import SettingError, one_of
 from constrained_dnc.model.config import ModelConfig
+from constrained_dnc.parts import APPROACHES, Approach
 from constrained_dnc.plugins import is_import_path
 from constrained_dnc.tasks.registry import get_task
 

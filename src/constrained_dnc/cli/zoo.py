@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from constrained_dnc.choices import RULES, SelectionRule
 from constrained_dnc.cli.parsing import Flag
 from constrained_dnc.cli.terminal import print_table
+from constrained_dnc.config import RULES, SelectionRule
 from constrained_dnc.training.folder import SELECTED
 from constrained_dnc.zoo import RULE, Pretrained, pretrained
 

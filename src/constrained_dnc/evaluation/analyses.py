@@ -12,8 +12,7 @@ from sklearn.decomposition import PCA
 from sklearn.manifold import TSNE
 from threadpoolctl import threadpool_limits
 
-from constrained_dnc.choices import PAPER_RULE, RULES, SelectionRule
-from constrained_dnc.config import Config
+from constrained_dnc.config import PAPER_RULE, RULES, Config, SelectionRule
 from constrained_dnc.model.dnc import DNC, Internals
 from constrained_dnc.model.dnc_memory import Interface
 from constrained_dnc.shapes import AnyArray

@@ -8,9 +8,8 @@ from pathlib import Path
 import matplotlib as mpl
 import pandas as pd
 
-from constrained_dnc.choices import EXTENSION
+from constrained_dnc.config import EXTENSION, MASTERED, THRESHOLD, parse_lengths
 from constrained_dnc.files import write_atomically
-from constrained_dnc.lengths import MASTERED, THRESHOLD, parse_lengths
 from constrained_dnc.model.config import GROWING, MemorySize, memory_order
 from constrained_dnc.training.run import Run
 

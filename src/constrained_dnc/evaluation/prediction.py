@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from constrained_dnc.choices import BackendChoice, Inference, SelectionRule
+from constrained_dnc.config import Inference, SelectionRule
 from constrained_dnc.evaluation.subject import outputs_of, subject_of
-from constrained_dnc.model.config import MemorySize
+from constrained_dnc.model.config import BackendChoice, MemorySize
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.tasks.problems import read_problems
 from constrained_dnc.tasks.task import AbstractTask, Answer, Problem

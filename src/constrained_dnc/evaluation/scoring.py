@@ -11,8 +11,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 import pandas as pd
 
-from constrained_dnc.choices import BackendChoice, Inference, SelectionRule
-from constrained_dnc.config import EvaluationConfig
+from constrained_dnc.config import EvaluationConfig, Inference, SelectionRule, parse_lengths
 from constrained_dnc.errors import RunError, SettingError, require_integer
 from constrained_dnc.evaluation.floors import floor, least_score_to_go_on
 from constrained_dnc.evaluation.results import (
@@ -23,9 +22,8 @@ from constrained_dnc.evaluation.results import (
 )
 from constrained_dnc.evaluation.subject import Subject, outputs_of, subject_of
 from constrained_dnc.files import make_folder, write_table
-from constrained_dnc.lengths import parse_lengths
 from constrained_dnc.model.backend import AbstractBackend
-from constrained_dnc.model.config import GROWING, MemorySize, require_memory_size
+from constrained_dnc.model.config import GROWING, BackendChoice, MemorySize, require_memory_size
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.model.growing import Growing
 from constrained_dnc.tasks.task import AbstractTask, Scores

@@ -13,13 +13,18 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from constrained_dnc.choices import INFERENCES, BackendChoice, Inference, SelectionRule
-from constrained_dnc.config import TRAINING_LENGTHS, EvaluationConfig
+from constrained_dnc.config import (
+    INFERENCES,
+    TRAINING_LENGTHS,
+    EvaluationConfig,
+    Inference,
+    SelectionRule,
+)
 from constrained_dnc.errors import RunError, SettingError, one_of
 from constrained_dnc.evaluation.digital import Digital, calibrate, digital_of, stored_digital
 from constrained_dnc.files import read_json, write_json
 from constrained_dnc.model.backend import AbstractBackend, choose_backend
-from constrained_dnc.model.config import GROWING, MemorySize, require_memory_size
+from constrained_dnc.model.config import GROWING, BackendChoice, MemorySize, require_memory_size
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.model.growing import Growing
 from constrained_dnc.shapes import Array, Float

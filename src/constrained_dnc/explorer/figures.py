@@ -17,14 +17,12 @@ import plotly.graph_objects as go
 from jaxtyping import Float
 from plotly.subplots import make_subplots
 
-from constrained_dnc.choices import PAPER_RULE
 from constrained_dnc.colours import BLUE, GREEN, GREY, PHASE_COLOURS, VERMILION
-from constrained_dnc.config import PAPER
+from constrained_dnc.config import PAPER, PAPER_RULE, THRESHOLD
 from constrained_dnc.errors import SettingError
 from constrained_dnc.explorer import style
 from constrained_dnc.explorer.models import Curve
 from constrained_dnc.explorer.traces import rows_of
-from constrained_dnc.lengths import THRESHOLD
 from constrained_dnc.model.addressing import link_after_write
 from constrained_dnc.model.dnc import Internals
 from constrained_dnc.shapes import AnyArray

@@ -9,13 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from constrained_dnc import zoo
-from constrained_dnc.choices import INFERENCES, PAPER_RULE, Inference, SelectionRule
-from constrained_dnc.config import TrainingConfig
+from constrained_dnc.config import (
+    INFERENCES,
+    PAPER_RULE,
+    Inference,
+    SelectionRule,
+    TrainingConfig,
+    max_length_of,
+)
 from constrained_dnc.errors import SettingError
 from constrained_dnc.evaluation.results import read_results_file
 from constrained_dnc.evaluation.subject import Subject, subject_of
 from constrained_dnc.files import is_locked
-from constrained_dnc.lengths import max_length_of
 from constrained_dnc.model.build import build_memory
 from constrained_dnc.model.config import GROWING
 from constrained_dnc.model.dnc import DNC

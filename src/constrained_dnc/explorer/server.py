@@ -17,8 +17,7 @@ import tornado.httpserver
 import tornado.web
 from plotly.offline import get_plotlyjs
 
-from constrained_dnc.choices import Inference, SelectionRule
-from constrained_dnc.config import TrainingConfig
+from constrained_dnc.config import Inference, SelectionRule, TrainingConfig
 from constrained_dnc.errors import RunError, SettingError, one_of
 from constrained_dnc.explorer import views
 from constrained_dnc.explorer.models import (

@@ -16,14 +16,14 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from constrained_dnc.choices import BACKEND_CHOICES, Loss
-from constrained_dnc.cores import available_cores
 from constrained_dnc.errors import RunError, SettingError, one_of
 from constrained_dnc.model import fused
+from constrained_dnc.model.config import BACKEND_CHOICES, available_cores
 from constrained_dnc.model.constraints import AbstractConstraint
 from constrained_dnc.model.dnc import DNC, DNCState, Unrolled
 from constrained_dnc.model.growing import Growing
 from constrained_dnc.model.losses import task_loss, total_loss
+from constrained_dnc.parts import Loss
 from constrained_dnc.shapes import AnyArray, Array, Float
 
 Gradient: TypeAlias = tuple[Float[Array, ""], dict[str, Float[Array, ""]], DNC]

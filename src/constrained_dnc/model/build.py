@@ -8,7 +8,6 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 import jax
 import jax.numpy as jnp
 
-from constrained_dnc.approaches import Approach, Part
 from constrained_dnc.errors import SettingError
 from constrained_dnc.model.config import ModelConfig
 from constrained_dnc.model.constraints import CONSTRAINTS, AbstractConstraint
@@ -17,8 +16,8 @@ from constrained_dnc.model.dnc import DNC
 from constrained_dnc.model.dnc_memory import LOOKUPS, DNCMemory
 from constrained_dnc.model.memory import AbstractMemory, NoMemory
 from constrained_dnc.model.ntm_memory import NTMMemory
+from constrained_dnc.parts import Approach, Part, refuse_text, refuse_unknown
 from constrained_dnc.plugins import load_class, naming_failures
-from constrained_dnc.recipes import refuse_text, refuse_unknown
 from constrained_dnc.shapes import Array
 
 MEMORIES: dict[str, type[Any]] = {"dnc": DNCMemory, "ntm": NTMMemory, "none": NoMemory}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 from constrained_dnc.errors import (
     LARGEST,
@@ -18,6 +19,11 @@ from constrained_dnc.errors import (
 MemorySize: TypeAlias = int | Literal["growing"]
 """The number of memory slots of a trained model, or `growing` for one that grows with its input."""
 GROWING: Literal["growing"] = "growing"
+BackendChoice: TypeAlias = Literal["auto", "fused", "pure"]
+"""The backend: C++ where possible, C++, or JAX."""
+BACKEND_CHOICES: tuple[str, ...] = get_args(BackendChoice)
+MAX_THREADS = 1024
+"""The largest accepted number of threads."""
 MOST_SLOTS = 2**24
 """The kernel's limit; the link has an entry for every pair of slots."""
 
@@ -75,3 +81,10 @@ def memory_order(memory: str) -> float:
     ['50', '500', 'growing']
     """
     return float("inf") if memory == GROWING else float(memory)
+
+
+def available_cores() -> int:
+    """How many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -12,7 +12,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from constrained_dnc.approaches import check_settings
+from constrained_dnc.parts import check_settings
 from constrained_dnc.shapes import AnyArray, Array, Float, Int
 
 STATE_EPSILON = 1e-10

@@ -8,9 +8,9 @@ from typing import Protocol, runtime_checkable
 import jax.numpy as jnp
 import optax
 
-from constrained_dnc.choices import LOSSES, Loss
 from constrained_dnc.errors import SettingError, one_of
 from constrained_dnc.model.constraints import AbstractConstraint
+from constrained_dnc.parts import LOSSES, Loss
 from constrained_dnc.shapes import AnyArray, Array, Bool, Float, Int
 
 

@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from constrained_dnc.colours import GREY, colours_of
-from constrained_dnc.lengths import THRESHOLD
+from constrained_dnc.config import THRESHOLD
 from constrained_dnc.report.curves import PLOTLY_DASHES, dashes
 from constrained_dnc.report.findings import Findings
 

@@ -16,8 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from constrained_dnc.choices import extended
-from constrained_dnc.lengths import MASTERED
+from constrained_dnc.config import MASTERED, extended
 from constrained_dnc.report import published, statistics
 from constrained_dnc.report.findings import Findings
 from constrained_dnc.report.statistics import SIGNIFICANCE

@@ -17,8 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from constrained_dnc.colours import colours_of
-from constrained_dnc.config import SUPPLEMENT_C
-from constrained_dnc.lengths import THRESHOLD
+from constrained_dnc.config import SUPPLEMENT_C, THRESHOLD
 from constrained_dnc.report import published
 from constrained_dnc.report.drawing import Drawing, grid, log_lengths
 from constrained_dnc.report.findings import DIGITAL, Findings, Key, memory_name

@@ -13,7 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from plotly.offline import get_plotlyjs
 from rich.console import Group
 
-from constrained_dnc.choices import PAPER_RULE
+from constrained_dnc.config import PAPER_RULE
 from constrained_dnc.files import write_atomically
 from constrained_dnc.report import charts, curves, overview, published, states
 from constrained_dnc.report import score_tables as scores

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from constrained_dnc.approaches import APPROACHES
-from constrained_dnc.choices import PAPER_RULE, extended
-from constrained_dnc.lengths import MASTERED
+from constrained_dnc.config import MASTERED, PAPER_RULE, extended
+from constrained_dnc.parts import APPROACHES
 from constrained_dnc.report import published, statistics
 from constrained_dnc.study import Study
 

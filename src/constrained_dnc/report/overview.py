@@ -11,9 +11,8 @@ from rich.console import Group
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from constrained_dnc.config import PAPER, WITHOUT_EFFECT
+from constrained_dnc.config import MASTERED, PAPER, WITHOUT_EFFECT
 from constrained_dnc.errors import printable
-from constrained_dnc.lengths import MASTERED
 from constrained_dnc.report import published
 from constrained_dnc.report.findings import FEW_TRIALS, MEASURES, Findings, Key, memory_name
 from constrained_dnc.report.tables import DASH, percent

@@ -22,9 +22,9 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from constrained_dnc.colours import GREEN, PHASE_COLOURS, colours_of
-from constrained_dnc.cores import available_cores
 from constrained_dnc.evaluation.analyses import BINS, DIMENSIONS, embed
 from constrained_dnc.files import make_folder, write_atomically
+from constrained_dnc.model.config import available_cores
 from constrained_dnc.report import published
 from constrained_dnc.report.drawing import Drawing, grid
 from constrained_dnc.report.findings import Findings

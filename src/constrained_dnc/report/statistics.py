@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float, Int, Num
 from scipy import stats
 
-from constrained_dnc.lengths import MASTERED, max_length_of
+from constrained_dnc.config import MASTERED, max_length_of
 from constrained_dnc.report import published
 
 SIGNIFICANCE = 0.05

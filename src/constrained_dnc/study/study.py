@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from constrained_dnc.choices import RULES
+from constrained_dnc.config import RULES
 from constrained_dnc.errors import RunError, SettingError, require_path
 from constrained_dnc.evaluation.results import sort_results
 from constrained_dnc.files import corruption_named, read_arrays, read_json

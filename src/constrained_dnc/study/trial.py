@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from constrained_dnc.choices import PAPER_RULE, RULES, Inference, SelectionRule, extended
-from constrained_dnc.config import Config
+from constrained_dnc.config import PAPER_RULE, RULES, Config, Inference, SelectionRule, extended
 from constrained_dnc.errors import RunError, SettingError, first_line
 from constrained_dnc.evaluation.analyses import analyse_run
 from constrained_dnc.evaluation.digital import digital_of

@@ -6,9 +6,9 @@ import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from constrained_dnc.approaches import APPROACHES, Approach
 from constrained_dnc.errors import SettingError, did_you_mean, one_of
 from constrained_dnc.model.controllers import AbstractController
+from constrained_dnc.parts import APPROACHES, Approach
 from constrained_dnc.plugins import absolute, is_import_path, load_names
 
 USER_DEFINED = "file.py with approaches, file.py:NAME for one, file.py:Class for a controller"

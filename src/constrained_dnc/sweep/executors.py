@@ -18,8 +18,8 @@ import distributed
 import distributed.comm.core
 
 from constrained_dnc.config import Config
-from constrained_dnc.cores import available_cores
 from constrained_dnc.errors import RunError, SettingError, first_line, require_integer
+from constrained_dnc.model.config import available_cores
 from constrained_dnc.plugins import override_sources, sources
 from constrained_dnc.study.layout import write_failure
 from constrained_dnc.sweep.plan import Plan

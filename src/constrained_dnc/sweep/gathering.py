@@ -8,15 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from constrained_dnc.choices import RULES, SelectionRule
-from constrained_dnc.config import SECTIONS, Config, as_dict
+from constrained_dnc.config import RULES, Config, SelectionRule, differences_within_study
 from constrained_dnc.errors import SettingError
 from constrained_dnc.files import make_folder
 from constrained_dnc.study import layout
-from constrained_dnc.sweep.plan import MAY_CHANGE, Plan, open_study, request_of
+from constrained_dnc.sweep.plan import Plan, open_study, request_of
 from constrained_dnc.training.folder import ENDED
 from constrained_dnc.training.loggers import logger
-from constrained_dnc.training.resuming import differences
 from constrained_dnc.training.run import Run, load_run
 
 
@@ -37,7 +35,7 @@ def gather(
     runs = _ended([load_run(folder, trust_code=trust_code) for folder in folders])
     first = runs[0]
     for run in runs[1:]:
-        if different := differences(_compared(run.config), _compared(first.config)):
+        if different := differences_within_study(run.config, first.config):
             raise SettingError(f"{run.folder} cannot be compared with {first.folder}: {different}")
     available = [rule for rule in RULES if all(rule in run.rules for run in runs)]
     chosen = tuple(rule for rule in RULES if rule in (rules or available))
@@ -65,13 +63,6 @@ def _ended(runs: Sequence[Run]) -> list[Run]:
     if not ended:
         raise SettingError("none of the runs has ended")
     return ended
-
-
-def _compared(config: Config) -> dict[str, Any]:
-    """The settings that all runs of a study share."""
-    values = as_dict(config)
-    settings = layout.flat_settings({part: values[part] for part in SECTIONS})
-    return {name: value for name, value in settings.items() if name not in MAY_CHANGE}
 
 
 def _links(study: Path, runs: Sequence[Run]) -> dict[Path, Path]:

@@ -12,22 +12,19 @@ from typing import Any
 
 import pandas as pd
 
-from constrained_dnc.approaches import APPROACHES, Approach
-from constrained_dnc.choices import (
+from constrained_dnc.config import (
     INFERENCES,
     PAPER_RULE,
     RULES,
-    Inference,
-    SelectionRule,
-    extended,
-)
-from constrained_dnc.config import (
     SECTIONS,
     WITHOUT_EFFECT,
     Config,
     EvaluationConfig,
+    Inference,
     Parts,
+    SelectionRule,
     as_dict,
+    extended,
     get_preset,
     with_absolute_paths,
     with_min_iterations,
@@ -43,6 +40,7 @@ from constrained_dnc.files import (
     write_json,
 )
 from constrained_dnc.model.config import GROWING, MemorySize
+from constrained_dnc.parts import APPROACHES, Approach
 from constrained_dnc.plugins import fingerprints, require_trust
 from constrained_dnc.study import layout
 from constrained_dnc.study.layout import STUDY

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from constrained_dnc.choices import LOSSES
 from constrained_dnc.errors import SettingError
+from constrained_dnc.parts import LOSSES
 from constrained_dnc.plugins import naming_failures
 from constrained_dnc.tasks.registry import get_task
 from constrained_dnc.tasks.task import AbstractTask, Batch

@@ -19,8 +19,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Float32, Int
 from numpy.typing import ArrayLike
 
-from constrained_dnc.choices import Loss
 from constrained_dnc.errors import SettingError, require_integer
+from constrained_dnc.parts import Loss
 from constrained_dnc.plugins import naming_failures
 from constrained_dnc.tasks.entries import format_number
 

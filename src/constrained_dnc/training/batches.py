@@ -13,9 +13,14 @@ from typing import Any, TypeAlias
 
 import jax
 
-from constrained_dnc.config import Config, EvaluationConfig, TrainingConfig
+from constrained_dnc.config import (
+    NO_CURRICULUM,
+    Config,
+    EvaluationConfig,
+    TrainingConfig,
+    parse_curriculum,
+)
 from constrained_dnc.errors import SettingError
-from constrained_dnc.lengths import NO_CURRICULUM, parse_curriculum
 from constrained_dnc.plugins import is_import_path, load_function, naming_failures
 from constrained_dnc.shapes import Array
 from constrained_dnc.tasks.task import AbstractTask, Batch, generator_of

@@ -15,8 +15,7 @@ from typing import Any, TypeAlias
 import jax
 import jax.numpy as jnp
 
-from constrained_dnc.choices import SelectionRule
-from constrained_dnc.config import Config
+from constrained_dnc.config import Config, SelectionRule
 from constrained_dnc.errors import RunError
 from constrained_dnc.files import corruption_named, read_tensors, write_tensors
 from constrained_dnc.model.leaves import fill_leaves, name_leaves

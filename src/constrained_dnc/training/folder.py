@@ -26,7 +26,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from constrained_dnc.choices import SelectionRule
+from constrained_dnc.config import SelectionRule
 from constrained_dnc.files import corruption_named, read_json, write_json
 
 CONFIG, STATUS, METRICS, LOCK = "config.json", "status.json", "metrics.jsonl", "lock"

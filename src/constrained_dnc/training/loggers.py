@@ -12,8 +12,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from constrained_dnc.choices import LOGGERS, LoggerChoice
-from constrained_dnc.config import Config, as_dict
+from constrained_dnc.config import LOGGERS, Config, LoggerChoice, as_dict
 from constrained_dnc.errors import RunError, SettingError, first_line, one_of
 from constrained_dnc.training.folder import TENSORBOARD
 from constrained_dnc.training.metrics import finite_or_none

@@ -15,13 +15,18 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from constrained_dnc.choices import PAPER_RULE, BackendChoice, LoggerChoice, SelectionRule
-from constrained_dnc.config import Config, with_absolute_paths
-from constrained_dnc.cores import MAX_THREADS, available_cores
+from constrained_dnc.config import (
+    NO_CURRICULUM,
+    PAPER_RULE,
+    Config,
+    LoggerChoice,
+    SelectionRule,
+    with_absolute_paths,
+)
 from constrained_dnc.errors import RunError, SettingError, require_integer
 from constrained_dnc.files import locked, remove_unfinished
-from constrained_dnc.lengths import NO_CURRICULUM
 from constrained_dnc.model.backend import AbstractBackend
+from constrained_dnc.model.config import MAX_THREADS, BackendChoice, available_cores
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.tasks.registry import get_task
 from constrained_dnc.training import resuming

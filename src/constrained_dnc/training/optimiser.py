@@ -16,8 +16,8 @@ import optax
 
 from constrained_dnc.config import TrainingConfig
 from constrained_dnc.errors import SettingError, first_line, one_of
+from constrained_dnc.parts import refuse_text, split_recipe
 from constrained_dnc.plugins import is_import_path, load_function
-from constrained_dnc.recipes import refuse_text, split_recipe
 
 OPTIMISER, SCHEDULE = "training.optimiser", "training.schedule"
 FIELDS = {"beta_1": "b1", "beta_2": "b2", "epsilon": "eps", "weight_decay": "weight_decay"}

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import equinox as eqx
 import jax
 
-from constrained_dnc.choices import SelectionRule
-from constrained_dnc.config import Config, Start
+from constrained_dnc.config import Config, SelectionRule, Start
 from constrained_dnc.errors import RunError, SettingError
 from constrained_dnc.files import Tensors, checksum, read_tensors, write_tensors
 from constrained_dnc.model.backend import AbstractBackend, choose_backend

@@ -5,13 +5,10 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import os
-from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
-from constrained_dnc.choices import BACKEND_CHOICES, BackendChoice
-from constrained_dnc.config import Config
+from constrained_dnc.config import Config, describe_differences, differences
 from constrained_dnc.errors import RunError, SettingError
 from constrained_dnc.files import (
     failure_named,
@@ -20,7 +17,8 @@ from constrained_dnc.files import (
     read_json,
 )
 from constrained_dnc.model.backend import AbstractBackend, FusedBackend, PureBackend
-from constrained_dnc.recipes import depends_on_iterations
+from constrained_dnc.model.config import BACKEND_CHOICES, BackendChoice
+from constrained_dnc.parts import depends_on_iterations
 from constrained_dnc.training.folder import CHECKPOINTS, CONFIG, ENDED, LOCK, START, read_status
 from constrained_dnc.training.loggers import Observer
 from constrained_dnc.training.run import Run, changed_sources, environment, open_run, replace_config
@@ -99,11 +97,7 @@ def refuse_changes(
     More iterations are fine: the result is as if the run had begun with them.
     """
     folder = stored.folder
-    present, wanted = stored.config.identity, config.identity
-    if config.training.iterations < stored.config.training.iterations:
-        present["training.iterations"] = stored.config.training.iterations
-        wanted["training.iterations"] = config.training.iterations
-    if different := differences(present, wanted):
+    if different := differences(stored.config, config):
         if depends_on_iterations(config.training.schedule) and "training.iterations" in different:
             different += f"; the schedule {config.training.schedule} is spread over all iterations"
         raise SettingError(f"{folder} holds a run with another config: {different}")
@@ -124,28 +118,6 @@ def refuse_changes(
             "file (new classes belong in a new one), train in another folder, or use --restart "
             "(restart=True)"
         )
-
-
-def differences(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
-    """The fields in which two configs, as JSON values, differ.
-
-    >>> differences({"seed": 0, "model": {"hidden_size": 8}}, {"seed": 3, "model": {}})
-    'seed is 0, not 3, model.hidden_size is 8, not None'
-    """
-    ours, theirs = (dict(_flattened(values, "")) for values in (stored, wanted))
-    return ", ".join(
-        f"{name} is {ours.get(name)!r}, not {theirs.get(name)!r}"
-        for name in {**ours, **theirs}
-        if ours.get(name) != theirs.get(name)
-    )
-
-
-def _flattened(values: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            yield from _flattened(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value
 
 
 def backend_name(backend: BackendChoice | AbstractBackend) -> str:
@@ -173,6 +145,6 @@ def update_config(stored: Run, config: Config, observer: Observer, *, has_ended:
 def warn_of_environment(run: Run, observer: Observer) -> None:
     """Warn if library versions or the machine have changed since the run began."""
     stored, now = read_json(run.folder / CONFIG), environment()
-    if changed := differences({kind: stored.get(kind) for kind in now}, now):
+    if changed := describe_differences({kind: stored.get(kind) for kind in now}, now):
         what = "versions or machine changed since the run began"
         observer.warn(f"{what}, so its last bits may differ: {changed}")

@@ -15,8 +15,14 @@ import jax
 import numpy as np
 
 from constrained_dnc import zoo
-from constrained_dnc.choices import PAPER_RULE, RULES, SelectionRule
-from constrained_dnc.config import Config, as_dict, with_absolute_paths
+from constrained_dnc.config import (
+    PAPER_RULE,
+    RULES,
+    Config,
+    SelectionRule,
+    as_dict,
+    with_absolute_paths,
+)
 from constrained_dnc.errors import RunError, SettingError, one_of, require_integer
 from constrained_dnc.files import (
     Tensors,

@@ -13,8 +13,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
-from constrained_dnc.choices import SelectionRule
-from constrained_dnc.config import SPIKE_FACTOR
+from constrained_dnc.config import SPIKE_FACTOR, SelectionRule
 from constrained_dnc.training.metrics import finite_or_none
 
 

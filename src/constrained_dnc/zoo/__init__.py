@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from constrained_dnc.choices import SelectionRule
+from constrained_dnc.config import SelectionRule, max_length_of
 from constrained_dnc.errors import RunError, SettingError, did_you_mean
 from constrained_dnc.files import corruption_named, read_json
-from constrained_dnc.lengths import max_length_of
 from constrained_dnc.model.config import memory_order
 
 PREFIX = "zoo:"

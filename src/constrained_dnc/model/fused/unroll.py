@@ -12,8 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from constrained_dnc.cores import MAX_THREADS
 from constrained_dnc.errors import RunError, SettingError, require_integer
+from constrained_dnc.model.config import MAX_THREADS
 from constrained_dnc.model.constraints import Compression, Noise, Rounding, Snapping
 from constrained_dnc.model.controllers import FeedForward, Lstm, LstmState
 from constrained_dnc.model.dnc import DNC, DNCState
