@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from constrained_dnc.tasks.task import AbstractTask, Batch, Scores
     from constrained_dnc.training.loggers import Observer, Snapshot
     from constrained_dnc.training.loop import resume, train
-    from constrained_dnc.training.replay import replay
     from constrained_dnc.training.run import Run, load_pretrained, load_run, save_run
 
     __version__: str
@@ -91,7 +90,6 @@ __all__ = [
     "make_config",
     "parse_part",
     "predict",
-    "replay",
     "resume",
     "save_run",
     "state_count",
@@ -130,7 +128,6 @@ HOMES = {
     "tasks.task": "AbstractTask Batch Scores",
     "training.loop": "resume train",
     "training.loggers": "Observer Snapshot",
-    "training.replay": "replay",
     "training.run": "Run load_pretrained load_run save_run",
 }
 """The public names by module."""

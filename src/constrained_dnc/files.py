@@ -9,6 +9,7 @@ import json
 import os
 import secrets
 import socket
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -71,6 +72,18 @@ def write_atomically(path: Path, content: bytes) -> None:
                 os.fsync(descriptor)  # the new name, too, is then on disk
             finally:
                 os.close(descriptor)
+
+
+def require_writable(folder: Path) -> None:
+    """Refuse a folder in which no file can be made, such as one on a read-only disk."""
+    with failure_named(folder, "written"), tempfile.TemporaryFile(dir=folder):
+        pass
+
+
+def refuse_link(path: Path) -> None:
+    """Refuse to write through a link: what a folder does not hold itself is not changed."""
+    if path.is_symlink():
+        raise RunError(f"{path} is a link, and nothing is written through links; replace it")
 
 
 def remove_unfinished(folder: Path, names: Iterable[str]) -> None:
@@ -191,6 +204,7 @@ def locked(path: Path, *, wait: bool = False) -> Iterator[Callable[[], bool]]:
     Yields a function that tells whether `path` is still the locked file: its folder may have been
     moved, and another one made in its place.
     """
+    refuse_link(path)
     lock = filelock.FileLock(path, timeout=-1 if wait else SECONDS_TO_LOCK)
     with failure_named(path, "locked"):
         try:
@@ -213,7 +227,7 @@ def locked(path: Path, *, wait: bool = False) -> Iterator[Callable[[], bool]]:
 
 def is_locked(path: Path) -> bool:
     """Whether a process holds the lock."""
-    if not path.exists():
+    if not path.exists() or path.is_symlink():  # locks are never links
         return False
     try:
         with filelock.FileLock(path, timeout=0):

@@ -79,7 +79,7 @@ def naming_failures(what: str) -> Iterator[None]:
         yield
     except SettingError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise SettingError(f"{what} failed ({_located(error)})") from error
 
 

@@ -22,9 +22,9 @@ def make_run(folder: Path, approach: str = "compr", task: str = "copy", scale: f
     config = tiny_config(task, approach)
     config = replace(config, model=replace(config.model, clip_value=CLIP))
     network = build_dnc(config.approach, get_task(task), config.model, key=jax.random.key(0))
-    parameters = eqx.filter(network, eqx.is_inexact_array)
+    parameters, others = eqx.partition(network, eqx.is_inexact_array)
     parameters = jax.tree.map(lambda leaf: scale * leaf, parameters)
-    write_selected(folder, "unseen", parameters, 1, 0.5)
+    write_selected(folder, config, "unseen", eqx.combine(parameters, others), 1, 0.5)
     return Run(folder, config, "pure", threads=1)
 
 

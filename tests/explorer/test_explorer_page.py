@@ -3,7 +3,6 @@
 from pathlib import Path
 from urllib.parse import urlencode
 
-import equinox as eqx
 import numpy as np
 import pytest
 from selenium.webdriver.common.by import By
@@ -16,7 +15,7 @@ from constrained_dnc.explorer.figures import link_at
 from constrained_dnc.explorer.page import one_file
 from constrained_dnc.files import locked, read_json, write_json
 from constrained_dnc.training.folder import LOCK, STATUS
-from constrained_dnc.training.run import write_selected
+from constrained_dnc.training.run import load_run, write_selected
 from explored_page import PROBLEM, link, shown_answer, type_problem
 
 
@@ -233,9 +232,9 @@ def test_a_run_that_ends_while_it_is_looked_at(browser, address, training_run):
     with locked(folder / LOCK):
         browser.look(address, model=training_run, problem=PROBLEM)
         assert "training, iteration 10 of 10" in browser.driver.find_element(By.ID, "news").text
-    parameters = eqx.filter(open_model(training_run).dnc, eqx.is_inexact_array)
     write_json(folder / STATUS, finished)
-    write_selected(folder, "score", parameters, 9999, 0.5)
+    run = load_run(training_run)
+    write_selected(folder, run.config, "score", run.model, 9999, 0.5)
     browser.run("poll()")
     browser.wait("return !$('newer').hidden")
     assert "9999" not in browser.driver.find_element(By.CLASS_NAME, "answer").text

@@ -23,15 +23,14 @@ def progress_at(iteration: int) -> Progress:
     rules = new_rules(CONFIG.training.window)
     rules["unseen"].selection.add(iteration, 0.1 * iteration)
     rules["unseen"].selection.add(iteration, math.inf)
-    rules["unseen"].parameters = {"w": jnp.ones(3)}
+    rules["unseen"].model = {"w": jnp.ones(3)}
     return Progress(
-        parameters={"w": jnp.full(3, float(iteration))},
+        model={"w": jnp.full(3, float(iteration))},
         optimiser=({"count": jnp.asarray(iteration)},),
         rules=rules,
         iteration=iteration,
         skipped_updates=2,
         skipped_in_a_row=1,
-        metrics_bytes=77,
         sums={"loss": [0.1 + 0.2, 2.0]},
     )
 
@@ -52,10 +51,10 @@ def load(folder, config=CONFIG, warn=pytest.fail):
 def test_everything_comes_back(tmp_path):
     save(tmp_path, 5)
     loaded, original = load(tmp_path), progress_at(5)
-    np.testing.assert_array_equal(loaded.parameters["w"], original.parameters["w"])
+    np.testing.assert_array_equal(loaded.model["w"], original.model["w"])
     np.testing.assert_array_equal(loaded.optimiser[0]["count"], 5)
-    np.testing.assert_array_equal(loaded.rules["unseen"].parameters["w"], np.ones(3))
-    assert loaded.rules["seen"].parameters is None
+    np.testing.assert_array_equal(loaded.rules["unseen"].model["w"], np.ones(3))
+    assert loaded.rules["seen"].model is None
     for name in COUNTS:
         assert getattr(loaded, name) == getattr(original, name)
     for rule in RULES:

@@ -1,4 +1,4 @@
-"""Updates that are not finite: skipped, counted, kept and explained."""
+"""Updates that are not finite: skipped, counted and kept."""
 
 from dataclasses import replace
 
@@ -12,7 +12,6 @@ from constrained_dnc.tasks.registry import get_task
 from constrained_dnc.training.batches import training_batch
 from constrained_dnc.training.loop import train
 from constrained_dnc.training.parameters import initial_model
-from constrained_dnc.training.replay import replay
 from tiny_runs import fingerprint, newest_checkpoint, tiny_config
 from watched_runs import CONFIG, Watcher
 
@@ -71,7 +70,7 @@ def test_hundred_faults_in_a_row_are_a_divergence(tmp_path):
     assert fingerprint(run.folder) == before
 
 
-def test_an_update_that_overflows_is_skipped_and_explained(tmp_path):
+def test_an_update_that_overflows_is_skipped_and_said(tmp_path):
     config = tiny_config(iterations=12, learning_rate=1e32, clip_norm=1e-30, epsilon=1.2e-38)
     watcher = Watcher()
     run = train(config, tmp_path / "run", threads=1, observer=watcher)
@@ -84,8 +83,6 @@ def test_an_update_that_overflows_is_skipped_and_explained(tmp_path):
         assert all(np.isfinite(array).all() for array in tensors.values())
     finite = [warning for warning in watcher.warnings if "the update overflowed" in warning]
     assert finite
-    iteration = int(finite[0].split()[1])
-    assert "learning rate 1e+32" in replay(run, iteration).finding
 
 
 @pytest.mark.parametrize(("faults", "warned"), [(4, False), (5, True)])

@@ -14,7 +14,7 @@ from constrained_dnc.config import RULES
 from constrained_dnc.errors import RunError, SettingError
 from constrained_dnc.training import resuming
 from constrained_dnc.training.batches import sample_iteration
-from constrained_dnc.training.loop import train
+from constrained_dnc.training.loop import resume, train
 from constrained_dnc.training.parameters import load_model
 from constrained_dnc.training.run import load_run
 from tiny_runs import fingerprint, newest_checkpoint
@@ -121,7 +121,10 @@ def test_metrics_average_the_iterations_since_the_last_line(finished):
     assert all(0 < line["write_entropy"] <= np.log(4) + 1e-6 for line in looks)
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, None)])
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, None)],
+)
 def test_signals_leave_a_checkpoint_and_the_run_resumes_bit_by_bit(
     finished, tmp_path, number, code
 ):
@@ -227,3 +230,39 @@ def test_folder_with_other_things_is_refused(tmp_path):
     with pytest.raises(SettingError, match="neither empty nor a run directory"):
         train(CONFIG, tmp_path)
     assert os.listdir(tmp_path) == ["thesis.tex"]
+
+
+@pytest.mark.parametrize("name", ["metrics.jsonl", "lock", "nonfinite", "tensorboard"])
+@pytest.mark.parametrize("is_longer", [False, True])
+def test_nothing_is_written_through_a_link(finished, tmp_path, name, is_longer):
+    folder, outside = shutil.copytree(finished[0].folder, tmp_path / "run"), tmp_path / "outside"
+    outside.mkdir()
+    (outside / "precious").write_text('{"iteration": 99}\nprecious')
+    if (folder / name).exists():
+        (folder / name).unlink()
+    is_folder = name in ("nonfinite", "tensorboard")
+    (folder / name).symlink_to(outside if is_folder else outside / "precious")
+    config = replace(CONFIG, training=replace(CONFIG.training, iterations=40 + 4 * is_longer))
+    with pytest.raises(RunError, match=f"{name} is a link, and nothing is written through links"):
+        train(config, folder)
+    assert (outside / "precious").read_text() == '{"iteration": 99}\nprecious'
+    assert os.listdir(outside) == ["precious"]
+
+
+def test_a_pretrained_model_is_not_trained(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SettingError, match="a folder, not a pretrained model; --from"):
+        resume("zoo:copy/compr")
+    with pytest.raises(SettingError, match="a folder, not a pretrained model; --from"):
+        train(CONFIG, "zoo:copy/compr")
+    assert os.listdir(tmp_path) == []
+
+
+def test_lost_lines_of_the_metrics_are_said(finished, tmp_path):
+    folder = shutil.copytree(finished[0].folder, tmp_path / "run")
+    path = folder / "metrics.jsonl"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:5]))
+    watcher = Watcher()
+    train(CONFIG, folder, observer=watcher)
+    last = load_run(folder).metrics[-1]["iteration"]
+    assert f"{path} has lost its lines after iteration {last}; the rest is kept" in watcher.warnings

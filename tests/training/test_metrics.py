@@ -1,6 +1,7 @@
 """metrics.jsonl and the entropy of weights."""
 
 import json
+import os
 from contextlib import closing
 
 import numpy as np
@@ -10,48 +11,57 @@ import scipy.stats
 from constrained_dnc.training.metrics import MetricsFile, mean_entropy
 
 
-def opened(path, num_bytes, warn=pytest.fail):
-    return closing(MetricsFile(path, num_bytes, warn))
+def opened(path, iteration, warn=pytest.fail):
+    return closing(MetricsFile(path, iteration, warn))
 
 
-def test_lines_after_the_checkpoint_are_cut_off(tmp_path):
+def iterations(path):
+    return [json.loads(line)["iteration"] for line in path.read_text().splitlines()]
+
+
+def test_lines_beyond_the_checkpoint_are_dropped(tmp_path):
     path = tmp_path / "m"
     with opened(path, 0) as file:
-        file.append({"iteration": 1, "loss": 0.5})
-        covered = file.sync()
-        file.append({"iteration": 2, "loss": float("nan")})
-    assert [json.loads(line) for line in path.read_text().splitlines()][1]["loss"] is None
+        for iteration in (1, 2, 3):
+            file.append({"iteration": iteration, "loss": float("nan")})
+        file.sync()
     with open(path, "ab") as torn:
         torn.write(b'{"iterat')
-    with opened(path, covered) as file:
-        file.append({"iteration": 2, "loss": 0.25})
-        assert file.sync() == path.stat().st_size
-    assert path.read_text() == '{"iteration": 1, "loss": 0.5}\n{"iteration": 2, "loss": 0.25}\n'
-
-
-def test_lost_lines_cost_a_warning_and_the_rest_is_kept(tmp_path):
-    path, warnings = tmp_path / "m", []
-    path.write_text('{"iteration": 1}\n{"iter')
-    with opened(path, 34, warnings.append) as file:
+    with opened(path, 2) as file:
+        assert file.last_iteration == 2
         file.append({"iteration": 3})
-    assert warnings == [f"{path} has lost 17 of 34 bytes; the rest is kept"]
-    assert path.read_text() == '{"iteration": 1}\n{"iteration": 3}\n'
+    assert iterations(path) == [1, 2, 3]
+    assert json.loads(path.read_text().splitlines()[0])["loss"] is None
 
 
-@pytest.mark.parametrize("replaced", [False, True])
-def test_a_file_deleted_or_replaced_is_restored(tmp_path, replaced):
+@pytest.mark.parametrize("meddle", ["delete", "replace", "cut"])
+def test_a_file_that_another_program_changes_is_noticed(tmp_path, meddle):
+    """What was deleted or replaced is restored; what was cut is lost."""
     path, warnings = tmp_path / "m", []
     with opened(path, 0, warnings.append) as file:
         file.append({"iteration": 1})
-        path.unlink()
-        if replaced:
+        file.sync()
+        if meddle == "cut":
+            os.truncate(path, 0)
+        else:
+            path.unlink()
+        if meddle == "replace":
             path.write_text("edited")
+        for iteration in (2, 3):
+            file.append({"iteration": iteration})
+            file.sync()
+    (warning,) = warnings
+    assert ("restored" in warning) == (meddle != "cut")
+    assert iterations(path) == ([2, 3] if meddle == "cut" else [1, 2, 3])
+
+
+def test_a_hard_link_of_a_copied_run_leaves_the_original_alone(tmp_path):
+    path = tmp_path / "m"
+    path.write_text('{"iteration": 1}\n')
+    os.link(path, tmp_path / "copy")
+    with opened(tmp_path / "copy", 1) as file:
         file.append({"iteration": 2})
-        size = file.sync()
-        file.append({"iteration": 3})
-        assert file.sync() > size
-    assert warnings == [f"{path} was deleted or replaced during training and is restored"]
-    assert [json.loads(line)["iteration"] for line in path.read_text().splitlines()] == [1, 2, 3]
+    assert (iterations(path), iterations(tmp_path / "copy")) == ([1], [1, 2])
 
 
 def test_entropy_is_scipys():

@@ -96,7 +96,7 @@ def test_updates_are_those_of_optax_also_after_a_checkpoint(tmp_path, settings, 
             save_checkpoint(tmp_path, config, Progress(ours, state, rules, iteration=2))
             fresh = Progress(PARAMETERS, optimiser.init(PARAMETERS), new_rules(4))
             assert load_checkpoint(tmp_path, config, fresh, pytest.fail)
-            ours, state = fresh.parameters, fresh.optimiser
+            ours, state = fresh.model, fresh.optimiser
         clipped = jax.tree.map(lambda leaf: leaf / max(float(norm), 1.0), gradient_at(step))  # noqa: B023
         changes, their_state = reference.update(clipped, their_state, theirs)
         theirs = optax.apply_updates(theirs, changes)

@@ -28,8 +28,8 @@ def folder(tmp_path):
 
 
 def store_selected(folder, rule, approach="compr"):
-    parameters = eqx.filter(initial_model(tiny_config(approach=approach)), eqx.is_inexact_array)
-    write_selected(folder, rule, parameters, 3, 0.5)
+    model = initial_model(tiny_config(approach=approach))
+    write_selected(folder, tiny_config(), rule, model, 3, 0.5)
     return folder / SELECTED[rule]
 
 
@@ -130,6 +130,26 @@ def test_double_precision_by_default_changes_no_bit(tmp_path, backend):
         outputs = run.model.unroll(np.zeros((2, 1, 2), np.float32)).outputs
         assert outputs.dtype == np.float32
     assert fingerprint(tmp_path / "double") == fingerprint(tmp_path / "single")
+
+
+def test_files_of_another_run_are_refused(folder):
+    other = tiny_config(seed=1)
+    write_selected(folder, other, "score", initial_model(other), 3, 0.5)
+    write_json(folder / "status.json", STATUS | {"run_id": other.run_id})
+    run = load_run(folder)
+    with pytest.raises(
+        RunError, match=rf"score\.safetensors belongs to another run, {other.run_id}"
+    ):
+        run.model  # noqa: B018
+    with pytest.raises(RunError, match=rf"status\.json belongs to another run, {other.run_id}"):
+        run.status  # noqa: B018
+
+
+def test_an_edited_config_is_refused(folder):
+    path = folder / "config.json"
+    path.write_text(path.read_text().replace('"learning_rate": 0.001', '"learning_rate": 0.002'))
+    with pytest.raises(RunError, match=rf"config\.json was edited.* {tiny_config().run_id}"):
+        load_run(folder)
 
 
 def test_parameters_of_another_model_or_rule_are_refused_with_their_file(folder):

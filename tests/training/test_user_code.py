@@ -15,13 +15,13 @@ import pytest
 
 from constrained_dnc import plugins
 from constrained_dnc.cli import main
+from constrained_dnc.config import Config
 from constrained_dnc.errors import RunError, SettingError
 from constrained_dnc.evaluation.prediction import predict
 from constrained_dnc.evaluation.scoring import evaluate
 from constrained_dnc.files import read_json
 from constrained_dnc.parts import Approach, parse_part
 from constrained_dnc.training.loop import train
-from constrained_dnc.training.replay import replay
 from constrained_dnc.training.run import load_run
 from tiny_runs import tiny_config
 
@@ -91,14 +91,20 @@ def stranger(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
 
+def forge(folder, stored):
+    """Store a config as a stranger can: with the id of the run that it describes."""
+    stored["run_id"] = Config.from_dict(stored["config"]).run_id
+    (folder / "config.json").write_text(json.dumps(stored))
+
+
 @pytest.mark.usefixtures("stranger")
 def test_untrusted_code_is_not_executed(folder, trained, capsys):
-    for read in (load_run, evaluate, replay, lambda run: predict(run, "1 2")):
+    for read in (load_run, evaluate, lambda run: predict(run, "1 2")):
         with pytest.raises(
             RunError, match=r"that you have not trained with here, .*t\.py:T; if you"
         ):
             read(folder)
-    for command in (["evaluate"], ["predict", "1 2"], ["replay"], ["frontier"]):
+    for command in (["evaluate"], ["predict", "1 2"], ["frontier"]):
         assert main([command[0], str(folder), *command[1:]]) == 1
         (sentence,) = capsys.readouterr().err.splitlines()
         assert "--trust-code" in sentence
@@ -109,7 +115,7 @@ def test_code_that_the_user_trained_with_is_trusted_until_it_changes(folder, tra
     assert load_run(folder).task.name == "mine"
     elsewhere = shutil.copytree(trained, tmp_path / "elsewhere")
     stored = (elsewhere / "run" / "config.json").read_text()
-    (elsewhere / "run" / "config.json").write_text(stored.replace(str(trained), str(elsewhere)))
+    forge(elsewhere / "run", json.loads(stored.replace(str(trained), str(elsewhere))))
     with pytest.raises(RunError, match="names user-defined code"):
         load_run(elsewhere / "run")
     (trained / "t.py").write_text(TASK + "    # edited\n")
@@ -177,7 +183,7 @@ def test_a_relative_path_a_module_or_another_part_is_not_executed(
         stored["config"][name] = old | value if isinstance(old, dict) else value
     if stored["config"]["approach"]["name"] == "mine":
         stored["config"]["approach"]["constraints"] = []
-    (folder / "config.json").write_text(json.dumps(stored))
+    forge(folder, stored)
     modules = set(sys.modules)
     with pytest.raises(RunError, match="names user-defined code"):
         load_run(folder)

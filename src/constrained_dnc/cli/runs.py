@@ -1,4 +1,4 @@
-"""Commands for one trained model: evaluate, frontier, predict, replay."""
+"""Commands for one trained model: evaluate, frontier, predict."""
 
 from __future__ import annotations
 
@@ -225,24 +225,3 @@ class Predict(ModelOptions):
 def _input_lines() -> list[str]:
     """The lines of standard input, if it is not a terminal."""
     return [] if sys.stdin is None or sys.stdin.isatty() else sys.stdin.read().splitlines()
-
-
-@dataclass(frozen=True)
-class Replay(ModelOptions):
-    """Recompute updates that were skipped and name the first quantity that is not finite."""
-
-    iteration: Annotated[int | None, option()] = None
-    """The iteration of one skipped update; by default all that were kept."""
-
-    def run(self) -> int:
-        """Print a line for every update."""
-        from constrained_dnc.training.folder import kept_iterations  # noqa: PLC0415
-        from constrained_dnc.training.replay import replay  # noqa: PLC0415 - slow to import
-
-        run = self.open_run()
-        iterations = kept_iterations(run.folder) if self.iteration is None else [self.iteration]
-        for iteration in iterations:
-            print(replay(run, iteration), flush=True)
-        if not iterations:
-            print("no update was skipped")
-        return 0

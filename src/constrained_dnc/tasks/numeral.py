@@ -78,6 +78,8 @@ class AbstractNumeralTask(AbstractSequenceTask):
     ) -> Int[np.ndarray, "batch length"]:
         """The results of the rule, which must be one integer for each numeral."""
         name = f"the rule of the task {self.name}"
+        numerals = numerals.view()
+        numerals.flags.writeable = False  # a rule that changes its argument would change the inputs
         with naming_failures(name):
             results = np.asarray(self.rule(numerals))
         if results.shape != numerals.shape or results.dtype.kind not in "iu":

@@ -17,13 +17,14 @@ import jax.numpy as jnp
 
 from constrained_dnc.config import Config, SelectionRule
 from constrained_dnc.errors import RunError
-from constrained_dnc.files import corruption_named, read_tensors, write_tensors
+from constrained_dnc.files import corruption_named, make_folder, read_tensors, write_tensors
 from constrained_dnc.model.leaves import fill_leaves, name_leaves
 from constrained_dnc.shapes import Array
-from constrained_dnc.training.folder import CHECKPOINTS
+from constrained_dnc.training.folder import CHECKPOINTS, NONFINITE
+from constrained_dnc.training.parameters import parameters_of, with_parameters
 from constrained_dnc.training.selection import RuleProgress
 
-COUNTS = ("iteration", "skipped_updates", "skipped_in_a_row", "metrics_bytes", "sums")
+COUNTS = ("iteration", "skipped_updates", "skipped_in_a_row", "sums")
 """Fields of `Progress` that are plain JSON values."""
 
 
@@ -31,22 +32,21 @@ COUNTS = ("iteration", "skipped_updates", "skipped_in_a_row", "metrics_bytes", "
 class Progress:
     """The state of training after an iteration."""
 
-    parameters: Any
+    model: Any
     optimiser: Any
     rules: dict[SelectionRule, RuleProgress]
     iteration: int = 0  # updates so far, skipped ones included
     skipped_updates: int = 0
     skipped_in_a_row: int = 0
-    metrics_bytes: int = 0  # of metrics.jsonl
     sums: dict[str, list[float]] = field(default_factory=dict)  # with counts, since the last line
 
 
 def save_checkpoint(folder: Path, config: Config, progress: Progress) -> None:
     """Write the progress to the file whose turn it is."""
-    tensors = name_leaves(progress.parameters, "parameters")
+    tensors = name_leaves(parameters_of(progress.model), "parameters")
     tensors |= name_leaves(_storable(progress.optimiser), "optimiser")
     for rule, selected in progress.rules.items():
-        tensors |= name_leaves(selected.parameters, f"selected-{rule}")
+        tensors |= name_leaves(parameters_of(selected.model), f"selected-{rule}")
     metadata = {
         "run_id": config.run_id,
         **{name: getattr(progress, name) for name in COUNTS},
@@ -54,6 +54,22 @@ def save_checkpoint(folder: Path, config: Config, progress: Progress) -> None:
     }
     span = math.ceil(progress.iteration / config.training.checkpoint_every)
     write_tensors(folder / CHECKPOINTS[(span - 1) % 2], tensors, metadata)
+
+
+def keep_skipped_update(
+    folder: Path, config: Config, progress: Progress, loss: float, norm: float
+) -> None:
+    """Store the parameters before a skipped update; its batch follows from seed and iteration."""
+    make_folder(folder / NONFINITE)
+    metadata = {
+        "run_id": config.run_id,
+        "iteration": progress.iteration,
+        "loss": repr(loss),
+        "gradient_norm": repr(norm),
+    }
+    tensors = name_leaves(parameters_of(progress.model), "parameters")
+    path = folder / NONFINITE / f"iteration-{progress.iteration:07d}.safetensors"
+    write_tensors(path, tensors, metadata)
 
 
 def load_checkpoint(
@@ -70,14 +86,14 @@ def load_checkpoint(
     with corruption_named(path):
         if metadata["run_id"] != config.run_id:
             raise RunError(f"{path} is a checkpoint of another run, {metadata['run_id']}")
-        fresh = progress.parameters
-        progress.parameters = fill_leaves(fresh, tensors, "parameters")
+        fresh = progress.model
+        progress.model = with_parameters(fresh, tensors)
         filled = fill_leaves(_storable(progress.optimiser), tensors, "optimiser")
         progress.optimiser = jax.tree.map(_restored, filled, progress.optimiser)
         for rule, selected in progress.rules.items():
             selected.selection.restore(metadata["selections"][rule])
             if selected.selection.best_iteration is not None:
-                selected.parameters = fill_leaves(fresh, tensors, f"selected-{rule}")
+                selected.model = with_parameters(fresh, tensors, f"selected-{rule}")
         for name in COUNTS:
             setattr(progress, name, metadata[name])
     return True

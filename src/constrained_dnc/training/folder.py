@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from constrained_dnc.config import SelectionRule
-from constrained_dnc.files import corruption_named, read_json, write_json
+from constrained_dnc.files import corruption_named, read_json, refuse_link, write_json
 
 CONFIG, STATUS, METRICS, LOCK = "config.json", "status.json", "metrics.jsonl", "lock"
 CHECKPOINTS = ("checkpoint-a.safetensors", "checkpoint-b.safetensors")
@@ -40,7 +40,7 @@ NONFINITE = "nonfinite"
 START = "start.safetensors"
 FILES = (CONFIG, STATUS, METRICS, START, *CHECKPOINTS, *SELECTED.values())
 """The files that are written under the lock."""
-TENSORBOARD = "tensorboard"
+TENSORBOARD, WANDB = "tensorboard", "wandb"
 FREE_CAPACITY = "free-capacity.json"
 DIGITAL: dict[SelectionRule, str] = {rule: f"digital-{rule}.safetensors" for rule in SELECTED}
 FRONTIER = "frontier.png"
@@ -65,12 +65,13 @@ class Status:
     running_mean: dict[SelectionRule, float | None]  # of the loss or score, at the best iteration
     seconds: float  # spent in training, all processes together
     updated: str
+    run_id: str = ""
 
 
 def read_status(folder: Path) -> Status:
     """The content of status.json."""
     path = folder / STATUS
-    values = read_json(path)
+    values = {"run_id": ""} | read_json(path)
     with corruption_named(path):
         return Status(**{field.name: values[field.name] for field in dataclasses.fields(Status)})
 
@@ -81,13 +82,10 @@ def write_status(folder: Path, **values: Any) -> None:
     write_json(folder / STATUS, dataclasses.asdict(status))
 
 
-def kept_file(run: Path, iteration: int) -> Path:
-    """The file with the parameters before a skipped update."""
-    return run / NONFINITE / f"iteration-{iteration:07d}.safetensors"
+def refuse_links(folder: Path) -> None:
+    """Refuse links where a run would write through them, as nothing outside it is changed.
 
-
-def kept_iterations(run: Path) -> list[int]:
-    """The iterations of the skipped updates that can be replayed."""
-    files = (run / NONFINITE).glob("iteration-*.safetensors")
-    numbers = (file.stem.removeprefix("iteration-") for file in files)
-    return sorted(int(number) for number in numbers if number.isdecimal())
+    All other files are replaced in one step, and so is a link in their place.
+    """
+    for name in (METRICS, NONFINITE, TENSORBOARD, WANDB):
+        refuse_link(folder / name)

@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import equinox as eqx
 import jax
 import numpy as np
 
@@ -25,7 +24,7 @@ from constrained_dnc.config import (
 )
 from constrained_dnc.errors import RunError, SettingError, require_integer
 from constrained_dnc.files import locked, remove_unfinished
-from constrained_dnc.model.backend import AbstractBackend
+from constrained_dnc.model.backend import AbstractBackend, choose_backend
 from constrained_dnc.model.config import MAX_THREADS, BackendChoice, available_cores
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.tasks.registry import get_task
@@ -37,28 +36,35 @@ from constrained_dnc.training.batches import (
     make_curriculum,
     sample_iteration,
 )
-from constrained_dnc.training.checkpoint import Progress, load_checkpoint, save_checkpoint
+from constrained_dnc.training.checkpoint import (
+    Progress,
+    keep_skipped_update,
+    load_checkpoint,
+    save_checkpoint,
+)
 from constrained_dnc.training.folder import (
     CONFIG,
     FILES,
     LOCK,
     METRICS,
+    NONFINITE,
     State,
     read_status,
+    refuse_links,
     write_status,
 )
 from constrained_dnc.training.loggers import Observer, Snapshot, open_loggers, require_loggers
 from constrained_dnc.training.metrics import MetricsFile, finite_or_none, mean_entropy
 from constrained_dnc.training.optimiser import guarded_update, make_optimiser, make_schedule
 from constrained_dnc.training.parameters import (
-    backend_for,
     initial_model,
-    initial_parameters,
+    load_start,
+    parameters_of,
+    start_with,
     with_start,
     write_start,
 )
 from constrained_dnc.training.process import Stop, postponed_signals
-from constrained_dnc.training.replay import keep_skipped_update
 from constrained_dnc.training.run import Run, load_run, open_run, write_config, write_selected
 from constrained_dnc.training.selection import new_rules
 
@@ -67,7 +73,7 @@ MAX_SKIPPED_IN_A_ROW = 100
 TOLERABLE_SHARE = 0.1
 """A run with a larger share of skipped updates is worth a warning."""
 MAX_KEPT = 5
-"""How many skipped updates are kept for a replay."""
+"""How many skipped updates keep their parameters."""
 
 
 def train(
@@ -83,39 +89,50 @@ def train(
 ) -> Run:
     """Train, or resume training, until the run is finished or has diverged.
 
-    SIGINT and SIGTERM leave a checkpoint first, then raise KeyboardInterrupt and
-    SystemExit(143). A run resumes with the backend and the number of threads it began with, as
-    its bits depend on both, and is extended if the config has more iterations. With `restart` a
-    run in the folder is moved aside and training starts over. A new run begins with the parameters
-    of `start`, which the config records. `log` names loggers that also receive the metrics.
+    SIGINT, SIGTERM and SIGHUP leave a checkpoint first, then raise KeyboardInterrupt or
+    SystemExit(128 + the number of the signal).
+
+    Args:
+        config: All settings. A run in `run_dir` is resumed if it has the same ones; with more
+            iterations it is extended, and the result is as if it had begun with them.
+        run_dir: The folder of the run. It is made if needed; what it holds is described in
+            `training/folder.py`.
+        backend: `auto`, `fused`, `pure`, or a backend of your own. A run is resumed with the
+            backend it began with, as its bits depend on it.
+        threads: How many threads share a batch in the backend `fused`; by default all cores, or
+            as many as the run began with, as its bits depend on them.
+        observer: Receives messages, metrics and progress; by default messages are logged.
+        restart: Whether to move a run that is in the folder aside, and to start over.
+        start: A model whose parameters a new run begins with. Their names and shapes must be those
+            of the config; the config records them.
+        log: The loggers that also receive every line of metrics.jsonl: `tensorboard`, `wandb`,
+            `trackio`.
+
+    Returns:
+        The run, opened for reading.
     """
     if threads is not None:
         require_integer("threads", threads, 1, MAX_THREADS)
         threads = int(threads)
-    config, folder = with_absolute_paths(config), Path(run_dir)
     require_loggers(log)
     if isinstance(observer, type):
         raise SettingError("observer", observer, f"an instance, such as {observer.__name__}()")
-    make_optimiser(config.training)  # mistakes are found before a folder is made
-    make_curriculum(config.training)(1)
+    config, folder, observer = with_absolute_paths(config), Path(run_dir), observer or Observer()
+    if restart and start is None and config.start is not None:
+        raise SettingError("to start over from another model, name it (--from, start=model)")
     if start is not None:
         config = with_start(config, start)
-    observer = observer or Observer()
+    session = TrainingSession(config, folder, backend, threads, observer, start)
     if restart:
-        if start is None and config.start is not None:
-            raise SettingError("to start over from another model, name it (--from, start=model)")
         resuming.move_aside(folder, observer)
     resuming.prepare_folder(folder)
     if resuming.has_ended_without_checkpoint(folder, config):
         observer.say(f"nothing to do: {folder} has ended")
         return open_run(folder)
-    with postponed_signals(observer.say) as stop:
+    with postponed_signals() as stop:
         with locked(folder / LOCK) as is_in_place, jax.enable_x64(False):
-            remove_unfinished(folder, FILES)
-            if start is not None and not (folder / CONFIG).exists():
-                write_start(folder, start)
-            session = TrainingSession(config, folder, backend, threads, observer, stop, is_in_place)
-            session.run(log)
+            session.open(is_in_place)
+            session.run(stop, log)
         if stop.signal is not None and session.end is None:
             observer.say(f"Stopped at {session}; run the same command to resume.")
     stop.raise_signal()
@@ -125,13 +142,35 @@ def train(
 def resume(
     run_dir: str | Path, *, observer: Observer | None = None, trust_code: bool = False
 ) -> Run:
-    """Continue the run in a folder to its end, with its stored config."""
-    config = load_run(run_dir, trust_code=trust_code).config
-    return train(config, run_dir, observer=observer)
+    """Continue a run to its end, with its stored config.
+
+    Args:
+        run_dir: The folder of the run.
+        observer: Receives messages, metrics and progress; by default messages are logged.
+        trust_code: Whether user-defined code that the run names may be executed although this
+            user has not trained with it as it is now.
+
+    Returns:
+        The run, opened for reading.
+    """
+    run = load_run(run_dir, trust_code=trust_code)
+    return train(run.config, run.folder, observer=observer)
 
 
 class TrainingSession:
-    """The part of a run that one process trains; it holds the lock of the folder."""
+    """The part of a run that one process trains, under the lock of the folder.
+
+    Making one checks the settings and touches no file; `open` fills it from the newest checkpoint,
+    and `run` iterates.
+
+    Args:
+        config: All settings, with absolute paths to user-defined files.
+        folder: The folder of the run.
+        backend: The name of a backend, or a backend.
+        threads: The threads of the backend `fused`; None for those of the run, or all cores.
+        observer: Receives messages, metrics and progress.
+        start: The model whose parameters a new run begins with, if any.
+    """
 
     def __init__(
         self,
@@ -140,36 +179,49 @@ class TrainingSession:
         backend: BackendChoice | AbstractBackend,
         threads: int | None,
         observer: Observer,
-        stop: Stop,
-        is_in_place: Callable[[], bool],
+        start: DNC | None = None,
     ):
-        self.folder, self.observer, self.stop = folder, observer, stop
+        self.config, self.folder, self.observer, self.start = config, folder, observer, start
+        self._backend, self._threads = backend, threads
+        self.optimiser, self.rate = make_optimiser(config.training), make_schedule(config.training)
+        self.lengths = make_curriculum(config.training)
+        self.lengths(1)
+        self.update = guarded_update(self.optimiser)
+        self.task = get_task(config.task)
+        self.model = initial_model(config)
+        if start is not None:
+            self.model = start_with(self.model, start)
+
+    def open(self, is_in_place: Callable[[], bool]) -> None:
+        """Begin the run or continue from its newest checkpoint.
+
+        Args:
+            is_in_place: Tells whether `folder` still is the folder that this process has locked.
+        """
         self._is_in_place = is_in_place
-        self._compiled: set[Any] = set()
-        stop.is_compiling = True  # nothing is lost before the first iteration
+        config, folder, observer = self.config, self.folder, self.observer
+        remove_unfinished(folder, FILES)
+        refuse_links(folder)
         stored = resuming.stored_run(folder)
         if stored is not None:
-            resuming.refuse_changes(stored, config, backend, threads)
-        self.task = get_task(config.task)
-        model = initial_model(config)
-        parameters, self.static = eqx.partition(model, eqx.is_inexact_array)
-        parameters = initial_parameters(folder, config, parameters)
+            resuming.refuse_changes(stored, config, self._backend, self._threads)
+        if self.start is not None and not (folder / CONFIG).exists():
+            write_start(folder, self.start)
+        model = load_start(folder, config, self.model)
+        backend, threads = self._backend, self._threads
         if threads is None:
             threads = stored.threads if stored else available_cores()
         if isinstance(backend, str):
-            backend = backend_for(config, model, stored.backend if stored else backend, threads)
+            choice = stored.backend if stored else backend
+            backend = choose_backend(choice, model, self.task.loss, threads=threads)
         self.backend = backend
-        optimiser, self.rate = make_optimiser(config.training), make_schedule(config.training)
-        self.lengths = make_curriculum(config.training)
-        self.update = guarded_update(optimiser)
-        rules = new_rules(config.training.window)
-        state = jax.tree.map(jax.numpy.asarray, optimiser.init(parameters))
-        self.progress = Progress(parameters, state, rules)
+        state = self.optimiser.init(parameters_of(model))
+        state = jax.tree.map(jax.numpy.asarray, state)
+        self.progress = Progress(model, state, new_rules(config.training.window))
         is_resumed = load_checkpoint(folder, config, self.progress, observer.warn)
         self._seconds_before = 0.0
         with suppress(RunError, TypeError, ValueError):  # absent or corrupt: it is rewritten
             self._seconds_before = float(read_status(folder).seconds)
-        self.config = config
         if stored is None or stored.is_planned:
             write_config(folder, config, resuming.backend_name(backend), threads)
         else:
@@ -180,8 +232,8 @@ class TrainingSession:
             self.config = resuming.update_config(stored, config, observer, has_ended=has_ended)
         self._began = time.monotonic()
         observer.say(f"backend {backend.name}: {'as before' if stored else backend.reason}")
-        where = f"resuming after iteration {self.progress.iteration}" if is_resumed else "a new run"
-        observer.say(f"run {folder}: {where}")
+        after = f"resuming after iteration {self.progress.iteration}"
+        observer.say(f"run {folder}: {after if is_resumed else 'a new run'}")
 
     def __str__(self) -> str:
         iteration, iterations = self.progress.iteration, self.config.training.iterations
@@ -199,13 +251,24 @@ class TrainingSession:
         but = f", but {skipped} of {progress.iteration} updates were skipped" if skipped else ""
         return "finished", f"all iterations are done{but}"
 
-    def run(self, log: Sequence[LoggerChoice] = ()) -> None:
-        """Iterate until the end or a signal; an error is recorded in the status."""
-        path, num_bytes = self.folder / METRICS, self.progress.metrics_bytes
+    def run(self, stop: Stop, log: Sequence[LoggerChoice] = ()) -> None:
+        """Iterate until the end or a signal; an error is recorded in the status.
+
+        Args:
+            stop: Holds the signal that ends the session after the current iteration.
+            log: The loggers that also receive every line of metrics.jsonl.
+        """
+        path, iteration = self.folder / METRICS, self.progress.iteration
         with (
-            closing(MetricsFile(path, num_bytes, self.observer.warn)) as self.metrics,
+            closing(MetricsFile(path, iteration, self.observer.warn)) as self.metrics,
             open_loggers(log, open_run(self.folder)) as self.log_values,
         ):
+            measured = iteration - iteration % self.config.training.measure_every
+            if self.metrics.last_iteration < measured:
+                self.observer.warn(
+                    f"{path} has lost its lines after iteration {self.metrics.last_iteration}; "
+                    "the rest is kept"
+                )
             if self.end is not None:
                 self.observer.say(f"nothing to do: {self.end[1]}")
                 self._warn_of_skipped()
@@ -214,59 +277,52 @@ class TrainingSession:
             try:
                 self._publish("training", "")
                 self.observer.say("compiling: the first iteration of every length takes longer")
-                self._iterate()
+                self._iterate(stop)
             except BaseException as error:
                 with suppress(RunError):  # the disk may be full; the error itself says so
                     self._write_status("failed", f"{type(error).__name__}: {error}")
+                if isinstance(error, SystemExit):
+                    raise RunError(f"user-defined code ended the process: {error!r}") from error
                 raise
 
-    def _iterate(self) -> None:
+    def _iterate(self, stop: Stop) -> None:
         every = self.config.training.checkpoint_every
-        self.stop.is_compiling = False
         draw = partial(sample_iteration, self.task, self.config, lengths=self.lengths)
         with ThreadPoolExecutor(1) as sampler:  # draws the next batch while this one is computed
             coming = sampler.submit(draw, self.progress.iteration + 1)
             while self.end is None:
-                if self.stop.signal is not None:
-                    self._checkpoint("stopped", f"by {self.stop.signal.name}")
+                if stop.signal is not None:
+                    self._checkpoint("stopped", f"by {stop.signal.name}")
                     return
                 batches = coming.result()
                 coming = sampler.submit(draw, batches.iteration + 1)
                 self._step(batches)
                 if batches.iteration % every == 0 and self.end is None:
                     self._checkpoint("training", "")
-        if self.progress.rules[PAPER_RULE].parameters is None:  # diverged before any measurement
+        if self.progress.rules[PAPER_RULE].model is None:  # diverged before any measurement
             self._select(PAPER_RULE, math.inf)
         self._checkpoint(*self.end)
         self._warn_of_skipped()
 
     def _step(self, batches: IterationBatches) -> None:
         """One iteration: the update, then the measurements that are due."""
-        has_entropies = batches.iteration % self.config.training.entropy_every == 0
-        programs = batches.batch.length, batches.unseen is None, has_entropies
-        self.stop.is_compiling = programs not in self._compiled
         values, is_finite = self._update(batches)
         self._log(batches, values["task_loss"] if is_finite else math.nan)
-        self.stop.is_compiling = False
-        self._compiled.add(programs)
         self.observer.progress(self._snapshot(values["loss"]))
 
     def _update(self, batches: IterationBatches) -> tuple[dict[str, float], bool]:
         """Update the parameters if all is finite; returns losses, norm, and whether it is."""
-        progress = self.progress
-        model = eqx.combine(progress.parameters, self.static)
+        progress, model = self.progress, self.progress.model
         key = constraint_key(self.config, batches.iteration) if model.uses_key else None
         loss, parts, gradient = self.backend.value_and_grad(model, batches.batch, key)
-        *updated, norm, is_finite = self.update(
-            progress.parameters, progress.optimiser, gradient, loss
-        )
+        *updated, norm, is_finite = self.update(model, progress.optimiser, gradient, loss)
         values, is_finite = jax.device_get(
             ({"loss": loss, **parts, "gradient_norm": norm}, is_finite)
         )
         values = {name: float(value) for name, value in values.items()}
         progress.iteration = batches.iteration
         if is_finite:
-            progress.parameters, progress.optimiser = updated
+            progress.model, progress.optimiser = updated
             progress.skipped_in_a_row = 0
             for name, value in values.items():
                 total, count = progress.sums.get(name, (0.0, 0.0))
@@ -276,17 +332,17 @@ class TrainingSession:
         return values, bool(is_finite)
 
     def _skip(self, loss: float, norm: float) -> None:
-        """Count a skipped update and store what a replay needs."""
+        """Count a skipped update and keep the parameters before it."""
         progress = self.progress
         progress.skipped_updates += 1
         progress.skipped_in_a_row += 1
         if progress.skipped_updates <= MAX_KEPT:
             self._require_folder()
-            keep_skipped_update(self.folder, progress.iteration, progress.parameters, loss, norm)
+            keep_skipped_update(self.folder, self.config, progress, loss, norm)
             overflow = ", the update overflowed" if math.isfinite(loss + norm) else ""
             self.observer.warn(
                 f"iteration {progress.iteration} is skipped: loss {loss}, gradient norm {norm}"
-                f"{overflow}; `cdnc replay {self.folder}` names the cause"
+                f"{overflow}; its parameters are kept in {self.folder / NONFINITE}"
             )
 
     def _warn_of_skipped(self) -> None:
@@ -294,7 +350,7 @@ class TrainingSession:
         if skipped > TOLERABLE_SHARE * iteration:
             self.observer.warn(
                 f"{skipped} of {iteration} updates were skipped, more than a tenth; "
-                f"`cdnc replay {self.folder}` names the cause"
+                "docs/training.md shows how to find the cause"
             )
 
     def _log(self, batches: IterationBatches, training_loss: float) -> None:
@@ -336,8 +392,7 @@ class TrainingSession:
         comes from the update and is NaN if that was skipped.
         """
         assert batches.unseen is not None
-        model = eqx.combine(self.progress.parameters, self.static)
-        loss, outputs = self.backend.measure(model, batches.unseen)
+        loss, outputs = self.backend.measure(self.progress.model, batches.unseen)
         unseen_loss = float(loss)
         score = float(self.task.score(batches.unseen, np.asarray(outputs)).score.mean())
         self._select("unseen", unseen_loss)
@@ -349,12 +404,11 @@ class TrainingSession:
     def _select(self, rule: SelectionRule, *measured: float) -> None:
         selected: Any = self.progress.rules[rule]
         if selected.selection.add(self.progress.iteration, *measured):
-            selected.parameters = self.progress.parameters
+            selected.model = self.progress.model
 
     def _entropies(self) -> dict[str, float]:
-        model = eqx.combine(self.progress.parameters, self.static)
         batch = entropy_batch(self.task, self.config, self.progress.iteration)
-        weights = self.backend.weights(model, batch.inputs)
+        weights = self.backend.weights(self.progress.model, batch.inputs)
         if weights is None:
             return {}
         reads, writes = weights
@@ -365,7 +419,7 @@ class TrainingSession:
 
     def _checkpoint(self, state: State, reason: str) -> None:
         self._require_folder()
-        self.progress.metrics_bytes = self.metrics.sync()
+        self.metrics.sync()
         save_checkpoint(self.folder, self.config, self.progress)
         self._publish(state, reason)
 
@@ -382,9 +436,9 @@ class TrainingSession:
         self._require_folder()
         for rule, selected in self.progress.rules.items():
             iteration = selected.selection.best_iteration
-            if selected.parameters is not None and selected.stored_iteration != iteration:
+            if selected.model is not None and selected.stored_iteration != iteration:
                 mean = finite_or_none(selected.selection.best_mean)
-                write_selected(self.folder, rule, selected.parameters, iteration, mean)
+                write_selected(self.folder, self.config, rule, selected.model, iteration, mean)
                 selected.stored_iteration = iteration
         self._write_status(state, reason)
 
@@ -394,6 +448,7 @@ class TrainingSession:
         selections = {rule: selected.selection for rule, selected in progress.rules.items()}
         write_status(
             self.folder,
+            run_id=self.config.run_id,
             state=state,
             reason=reason,
             iteration=progress.iteration,

@@ -1,10 +1,11 @@
-"""metrics.jsonl: append-only; a resume truncates it to its size at the checkpoint."""
+"""metrics.jsonl: one line after another; a resume drops the lines after its checkpoint."""
 
 from __future__ import annotations
 
 import json
 import math
 import os
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,25 +13,30 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from constrained_dnc.files import failure_named, write_atomically
+from constrained_dnc.files import failure_named, read_file, write_atomically
 
 
 class MetricsFile:
-    """The open file, truncated to the `num_bytes` that the last checkpoint covers.
+    """The metrics of a run, open for appending.
 
-    `warn` is called if fewer are left.
+    Args:
+        path: The file; it is made if it is absent.
+        iteration: The iteration of the checkpoint; lines of later ones are dropped.
+        warn: Called with a sentence if another program changes the file.
     """
 
-    def __init__(self, path: Path, num_bytes: int, warn: Callable[[str], None]):
+    def __init__(self, path: Path, iteration: int, warn: Callable[[str], None]):
         self._path, self._warn = path, warn
+        content = read_file(path) if path.exists() else b""
+        kept, self.last_iteration = _until(content, iteration)
+        if kept != content or (content and path.stat().st_nlink > 1):  # a hard link in a copy
+            write_atomically(path, kept)
+        self._open()
+        self._size = len(kept)
+
+    def _open(self) -> None:
         with failure_named(self._path, "written"):
-            self._file = open(path, "ab+", buffering=0)  # noqa: SIM115 - `close` closes it
-            self._file.seek(0)
-            complete = self._file.read(num_bytes).rfind(b"\n") + 1
-            self._file.truncate(complete)
-        if complete < num_bytes:
-            lost = num_bytes - complete
-            warn(f"{path} has lost {lost} of {num_bytes} bytes; the rest is kept")
+            self._file = open(self._path, "ab+", buffering=0)  # noqa: SIM115 - `close` closes it
 
     def close(self) -> None:
         self._file.close()
@@ -39,23 +45,49 @@ class MetricsFile:
         """Add one line; a value that is not finite is stored as null."""
         text = json.dumps({name: finite_or_none(value) for name, value in line.items()})
         content = text.encode() + b"\n"
+        self._size += len(content)
         with failure_named(self._path, "written"):
             while content:
                 content = content[self._file.write(content) :]
 
-    def sync(self) -> int:
-        """Flush to disk, restore the file if it was deleted, return its size in bytes."""
+    def sync(self) -> None:
+        """Flush to disk; restore the file if it was deleted or replaced."""
         with failure_named(self._path, "written"):
             os.fsync(self._file.fileno())
-            size = self._file.seek(0, os.SEEK_END)
-            current = os.fstat(self._file.fileno())
-            if not (self._path.exists() and os.path.samestat(current, self._path.stat())):
+            opened = os.fstat(self._file.fileno())
+            if not (self._path.exists() and os.path.samestat(opened, self._path.stat())):
                 self._file.seek(0)
                 write_atomically(self._path, self._file.read())
                 self._file.close()
-                self._file = open(self._path, "ab+", buffering=0)  # noqa: SIM115
+                self._open()
                 self._warn(f"{self._path} was deleted or replaced during training and is restored")
-        return size
+        if opened.st_size != self._size:
+            self._size = opened.st_size
+            self._warn(f"{self._path} was changed by another program during training")
+
+
+def _until(content: bytes, iteration: int) -> tuple[bytes, int]:
+    """The complete lines before the first one of a later iteration, and the iteration they reach.
+
+    >>> _until(b'{"iteration": 1}\\n{"ite\\n{"iteration": 3}\\n{"iteration": 4}\\n', 3)
+    (b'{"iteration": 1}\\n{"ite\\n{"iteration": 3}\\n', 3)
+    """
+    size = last = 0
+    for text in re.findall(rb"[^\n]*\n", content):
+        found = _parsed(text).get("iteration", last)
+        if found > iteration:
+            break
+        size, last = size + len(text), max(last, found)
+    return content[:size], last
+
+
+def _parsed(text: bytes) -> dict[str, Any]:
+    """The values of a line; none if it is corrupt."""
+    try:
+        line = json.loads(text)
+        return line if isinstance(line["iteration"], int) else {}
+    except (ValueError, KeyError, TypeError):
+        return {}
 
 
 def parse_lines(path: Path, content: bytes, warn: Callable[[str], None]) -> list[dict[str, Any]]:
@@ -67,10 +99,9 @@ def parse_lines(path: Path, content: bytes, warn: Callable[[str], None]) -> list
     """
     lines = []
     for number, text in enumerate(content.split(b"\n")[:-1], 1):
-        try:
-            line = json.loads(text)
-            lines.append({"iteration": line["iteration"], **line})
-        except (ValueError, KeyError, TypeError):
+        if line := _parsed(text):
+            lines.append(line)
+        else:
             warn(f"{path}: line {number} is corrupt and skipped")
     return lines
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any, TypeAlias
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
@@ -30,10 +31,11 @@ Update: TypeAlias = Callable[[Any, Any, Any, Any], tuple[Any, Any, Any, Any]]
 
 @lru_cache(maxsize=8)
 def guarded_update(optimiser: optax.GradientTransformation) -> Update:
-    """A compiled update: new parameters and optimiser state, gradient norm, whether it was finite.
+    """A function of model, optimiser state, gradient and loss that updates the parameters.
 
-    Buffers are not donated: the selected parameters may be the current ones, and the backend may
-    hold views of them.
+    It returns the new model, the new optimiser state, the norm of the gradient, and whether all of
+    them are finite; if not, model and state are the old ones. Buffers are not donated: the selected
+    model may be the current one, and the backend may hold views of it.
     """
 
     @jax.jit
@@ -51,7 +53,12 @@ def guarded_update(optimiser: optax.GradientTransformation) -> Update:
         )
         return *kept, norm, is_finite
 
-    return update
+    def update_model(model: Any, state: Any, gradient: Any, loss: Any) -> Any:
+        parameters, rest = eqx.partition(model, eqx.is_inexact_array)
+        parameters, *others = update(parameters, state, gradient, loss)
+        return eqx.combine(parameters, rest), *others
+
+    return update_model
 
 
 def make_optimiser(config: TrainingConfig) -> optax.GradientTransformation:

@@ -1,10 +1,10 @@
-"""The model of a config: with new parameters, with stored ones, or with those it starts from."""
+"""The model of a config: with new parameters, stored ones, or those that training starts from."""
 
 from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 import equinox as eqx
 import jax
@@ -23,6 +23,19 @@ if TYPE_CHECKING:
     from constrained_dnc.training.run import Run
 
 
+Model = TypeVar("Model")
+
+
+def parameters_of(model: Model) -> Model:
+    """The model without what is not trained: only its real-valued arrays."""
+    return eqx.filter(model, eqx.is_inexact_array)
+
+
+def with_parameters(model: Model, tensors: Tensors, prefix: str = "parameters") -> Model:
+    """The model with other parameters, as `name_leaves` stored them under `prefix`."""
+    return eqx.combine(fill_leaves(parameters_of(model), tensors, prefix), model)
+
+
 def initial_model(config: Config) -> DNC:
     """The model before training, in single precision whatever JAX's default is."""
     task = get_task(config.task)
@@ -39,9 +52,8 @@ def backend_for(
 
 def load_model(config: Config, tensors: Tensors, path: Path) -> DNC:
     """The model of a config with the parameters of a file."""
-    parameters, static = eqx.partition(initial_model(config), eqx.is_inexact_array)
     try:
-        return eqx.combine(fill_leaves(parameters, tensors, "parameters"), static)
+        return with_parameters(initial_model(config), tensors)
     except RunError as error:
         raise RunError(f"{path} holds the parameters of another model: {error}") from error
 
@@ -54,10 +66,8 @@ def start_of(run: Run, rule: SelectionRule | None = None) -> tuple[DNC, Start]:
 
 
 def with_start(config: Config, model: DNC) -> Config:
-    """The config, with the model that training starts from; refused if it does not fit."""
-    tensors = _tensors_of(model)
-    _fill(eqx.filter(initial_model(config), eqx.is_inexact_array), tensors)
-    start = Start(_digest(tensors))
+    """The config, with the record of the model that training starts from."""
+    start = Start(_digest(_tensors_of(model)))
     if config.start is None:
         return dataclasses.replace(config, start=start)
     if config.start.digest != start.digest:
@@ -70,28 +80,33 @@ def write_start(folder: Path, model: DNC) -> None:
     write_tensors(folder / START, _tensors_of(model), {})
 
 
-def initial_parameters(folder: Path, config: Config, parameters: Any) -> Any:
-    """The parameters of the first iteration: new ones, or those that the run starts from."""
+def load_start(folder: Path, config: Config, model: DNC) -> DNC:
+    """The model with the parameters that the run starts from, if they are those of another one."""
     if config.start is None:
-        return parameters
+        return model
     if not (folder / START).exists():
         raise SettingError("the config starts from another model; pass it as start=model")
     tensors, _ = read_tensors(folder / START)
     if _digest(tensors) != config.start.digest:
         raise RunError(f"{folder / START} holds other parameters than the run started from")
-    return _fill(parameters, tensors)
+    return _fitted(model, tensors)
+
+
+def start_with(model: DNC, start: DNC) -> DNC:
+    """The model with the parameters of another one, which must fit."""
+    return _fitted(model, _tensors_of(start))
+
+
+def _fitted(model: DNC, tensors: Tensors) -> DNC:
+    try:
+        return with_parameters(model, tensors)
+    except RunError as error:
+        raise SettingError(f"the model to start from does not fit the config: {error}") from error
 
 
 def _tensors_of(model: DNC) -> Tensors:
-    return name_leaves(eqx.filter(model, eqx.is_inexact_array), "parameters")
+    return name_leaves(parameters_of(model), "parameters")
 
 
 def _digest(tensors: Tensors) -> str:
     return checksum(tensors, {})[:16]
-
-
-def _fill(parameters: Any, tensors: Tensors) -> Any:
-    try:
-        return fill_leaves(parameters, tensors, "parameters")
-    except RunError as error:
-        raise SettingError(f"the model to start from does not fit the config: {error}") from error

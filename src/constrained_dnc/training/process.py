@@ -1,6 +1,7 @@
 """The process that trains: its signals, and its cache of compiled programs.
 
-SIGINT and SIGTERM finish the iteration and write a checkpoint before the process exits.
+SIGINT, SIGTERM and SIGHUP (a closed terminal) finish the iteration and write a checkpoint before
+the process exits.
 """
 
 from __future__ import annotations
@@ -8,8 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -17,23 +17,22 @@ from types import FrameType
 import jax
 
 MIN_COMPILE_TIME = "jax_persistent_cache_min_compile_time_secs"
-SECONDS_TO_COMPILE = 8
-"""After SIGTERM: cluster schedulers kill a job half a minute later, some after ten seconds."""
+SIGNALS = [signal.SIGINT, signal.SIGTERM]
+if hasattr(signal, "SIGHUP"):  # not on Windows
+    SIGNALS.append(signal.SIGHUP)
 
 
 class Stop:
     """The signal that the process received, if any."""
 
     signal: signal.Signals | None = None
-    is_compiling = False
-    """Whether the main thread may be in XLA's compiler, where Python handles no signal."""
 
     def remember(self, number: int, frame: FrameType | None = None) -> None:
         """Handle a signal by remembering it."""
         self.signal = signal.Signals(number)
 
     def raise_signal(self) -> None:
-        """Raise KeyboardInterrupt or SystemExit(143) if there was a signal."""
+        """Raise KeyboardInterrupt or SystemExit(128 + number) if there was a signal."""
         if self.signal == signal.SIGINT:
             raise KeyboardInterrupt
         if self.signal is not None:
@@ -41,45 +40,22 @@ class Stop:
 
 
 @contextmanager
-def postponed_signals(say: Callable[[str], None]) -> Iterator[Stop]:
+def postponed_signals() -> Iterator[Stop]:
     """Remember signals instead of raising; only the main thread can.
 
-    A SIGINT that is ignored, as in a shell's background jobs, stays ignored. A process that is
-    still compiling some seconds after SIGTERM exits, with a last message to `say`.
+    A signal that is ignored stays ignored: SIGINT in a shell's background jobs, SIGHUP with nohup.
     """
     stop = Stop()
     if threading.current_thread() is not threading.main_thread():
         yield stop
         return
-    numbers = [n for n in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(n) != signal.SIG_IGN]
+    numbers = [number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
     handlers = {number: signal.signal(number, stop.remember) for number in numbers}
-    reading, writing = os.pipe()
-    os.set_blocking(writing, False)
-    wakeup = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
-    threading.Thread(target=_end_compilation, args=(reading, stop, say), daemon=True).start()
     try:
         yield stop
     finally:
-        stop.is_compiling = False
-        signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
-        os.close(writing)
         for number, handler in handlers.items():
             signal.signal(number, handler)
-
-
-def _end_compilation(reading: int, stop: Stop, say: Callable[[str], None]) -> None:
-    """Exit if the process is still compiling some seconds after SIGTERM.
-
-    Only iterations since the last checkpoint are lost, as every file is replaced in one step.
-    """
-    with open(reading, "rb", buffering=0) as signals:
-        while number := signals.read(1):
-            if number[0] != signal.SIGTERM:
-                continue
-            time.sleep(SECONDS_TO_COMPILE)
-            if stop.is_compiling:
-                say("Stopped while compiling; run the same command to resume.")
-                os._exit(128 + signal.SIGTERM)
 
 
 @contextmanager

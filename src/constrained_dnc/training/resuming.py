@@ -8,6 +8,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
+from constrained_dnc import zoo
 from constrained_dnc.config import Config, describe_differences, differences
 from constrained_dnc.errors import RunError, SettingError
 from constrained_dnc.files import (
@@ -26,6 +27,9 @@ from constrained_dnc.training.run import Run, changed_sources, environment, open
 
 def prepare_folder(folder: Path) -> None:
     """Make the folder of a run; a folder with other files in it is refused."""
+    if zoo.is_name(folder) or folder.resolve().is_relative_to(zoo.MODELS):
+        accepted = "a folder, not a pretrained model; --from (start=model) starts from one"
+        raise SettingError("run_dir", str(folder), accepted)
     make_folder(folder, "run_dir")
     with failure_named(folder, "read"):
         names = os.listdir(folder)

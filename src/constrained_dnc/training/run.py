@@ -37,7 +37,7 @@ from constrained_dnc.files import (
 )
 from constrained_dnc.model import fused
 from constrained_dnc.model.dnc import DNC
-from constrained_dnc.model.leaves import fill_leaves, name_leaves
+from constrained_dnc.model.leaves import name_leaves
 from constrained_dnc.plugins import fingerprints, remember, require_trust
 from constrained_dnc.tasks.registry import get_task
 from constrained_dnc.tasks.task import AbstractTask
@@ -46,13 +46,19 @@ from constrained_dnc.training.folder import (
     LOCK,
     METRICS,
     SELECTED,
+    STATUS,
     Status,
     read_status,
     write_status,
 )
 from constrained_dnc.training.loggers import logger
 from constrained_dnc.training.metrics import parse_lines
-from constrained_dnc.training.parameters import initial_model, load_model
+from constrained_dnc.training.parameters import (
+    initial_model,
+    load_model,
+    parameters_of,
+    with_parameters,
+)
 
 PACKAGES = ("constrained-dnc", "jax", "jaxlib", "equinox", "optax", "numpy", "scipy")
 
@@ -95,13 +101,23 @@ class Run:
         if self.is_planned:
             iterations, nothing = self.config.training.iterations, dict.fromkeys(RULES)
             return Status("planned", "", 0, iterations, 0, nothing, nothing, 0.0, "")
-        status = read_status(self.folder)
+        status = self._read_status()
         if status.state == "training" and not is_locked(self.folder / LOCK):
-            status = read_status(self.folder)  # it may have just ended
+            status = self._read_status()  # it may have just ended
             if status.state == "training":
                 reason = "its process has died"
                 return dataclasses.replace(status, state="interrupted", reason=reason)
         return status
+
+    def _read_status(self) -> Status:
+        status = read_status(self.folder)
+        self._require_own(self.folder / STATUS, status.run_id)
+        return status
+
+    def _require_own(self, path: Path, run_id: str) -> None:
+        """Refuse a file of another run; files without the id of a run are accepted."""
+        if run_id not in ("", self.config.run_id):
+            raise RunError(f"{path} belongs to another run, {run_id}")
 
     @property
     def metrics(self) -> list[dict[str, Any]]:
@@ -157,6 +173,7 @@ class Run:
         tensors, metadata = read_tensors(path)
         if metadata.get("selection") != rule:
             raise RunError(f"{path} does not hold parameters selected by {rule!r}")
+        self._require_own(path, metadata.get("run", ""))
         return path, tensors, metadata
 
 
@@ -188,6 +205,12 @@ def open_run(folder: str | Path) -> Run:
     with corruption_named(path):
         config = Config.from_dict(stored["config"])
         backend, threads = str(stored["backend"]), int(stored["threads"])
+        run_id = str(stored["run_id"])
+    if run_id != config.run_id:
+        raise RunError(
+            f"{path} was edited: its settings are not those of the run {run_id}; restore them, or "
+            "train in another folder"
+        )
     return Run(folder, config, backend, threads)
 
 
@@ -219,15 +242,16 @@ def save_run(
         raise SettingError("selection", selection, one_of(RULES, selection))
     iteration = config.training.iterations if iteration is None else iteration
     require_integer("iteration", iteration, 0)
-    parameters = _parameters_for(config, model)
+    model = _single_precision(config, model)
     make_folder(folder, "folder")
     if any(folder.iterdir()):
         raise SettingError(f"{folder} is not empty; save the model in another folder")
     write_config(folder, config, "pure", threads=1)
     (folder / METRICS).touch()
-    write_selected(folder, selection, parameters, iteration, mean=None)
+    write_selected(folder, config, selection, model, iteration, mean=None)
     write_status(
         folder,
+        run_id=config.run_id,
         state="finished",
         reason="saved by save_run",
         iteration=iteration,
@@ -240,21 +264,21 @@ def save_run(
     return open_run(folder)
 
 
-def _parameters_for(config: Config, model: DNC) -> Any:
-    """The parameters of a model, in single precision; refused unless the config describes it."""
-    expected, expected_static = eqx.partition(initial_model(config), eqx.is_inexact_array)
-    parameters, static = eqx.partition(model, eqx.is_inexact_array)
+def _single_precision(config: Config, model: DNC) -> DNC:
+    """The model with parameters in single precision; refused unless the config describes it."""
+    expected = initial_model(config)
+    parameters, others = eqx.partition(model, eqx.is_inexact_array)
     parameters = jax.tree.map(lambda leaf: np.asarray(leaf, np.float32), parameters)
     try:
-        fill_leaves(expected, name_leaves(parameters, "parameters"), "parameters")
+        with_parameters(expected, name_leaves(parameters, "parameters"))
     except RunError as error:
         raise SettingError(f"config does not describe this model: {error}") from error
-    if not eqx.tree_equal(static, expected_static):
+    if not eqx.tree_equal(others, eqx.filter(expected, eqx.is_inexact_array, inverse=True)):
         raise SettingError(
             "config does not describe this model: it has the same parameters, but not the parts "
             f"and settings of {config.approach.name} with {config.model.memory_size} slots"
         )
-    return parameters
+    return eqx.combine(parameters, others)
 
 
 def load_pretrained(
@@ -318,8 +342,28 @@ def _version(package: str) -> str | None:
 
 
 def write_selected(
-    folder: Path, rule: SelectionRule, parameters: Any, iteration: int | None, mean: float | None
+    folder: Path,
+    config: Config,
+    rule: SelectionRule,
+    model: Any,
+    iteration: int | None,
+    mean: float | None,
 ) -> None:
-    """Store selected parameters."""
-    metadata = {"iteration": iteration, "running_mean": mean, "selection": rule}
-    write_tensors(folder / SELECTED[rule], name_leaves(parameters, "parameters"), metadata)
+    """Store the parameters that a rule selected.
+
+    Args:
+        folder: The folder of the run.
+        config: The config of the run.
+        rule: The rule.
+        model: A DNC with the parameters.
+        iteration: The number of updates after which the model had them.
+        mean: The running mean of the loss or score that selected them, if any.
+    """
+    metadata = {
+        "run": config.run_id,
+        "iteration": iteration,
+        "running_mean": mean,
+        "selection": rule,
+    }
+    tensors = name_leaves(parameters_of(model), "parameters")
+    write_tensors(folder / SELECTED[rule], tensors, metadata)

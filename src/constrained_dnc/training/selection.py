@@ -129,8 +129,8 @@ class RuleProgress:
     """The state of one rule."""
 
     selection: Selection | SpikeFilteredSelection
-    parameters: Any = None
-    """The parameters of the best iteration; None before the first measurement."""
+    model: Any = None
+    """The model of the best iteration; None before the first measurement."""
     stored_iteration: int | None = None
     """The best iteration when this process last wrote the parameters to the run directory."""
 
