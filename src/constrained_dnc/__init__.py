@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from constrained_dnc.evaluation.digital import Digital, calibrate, digitise, state_count
     from constrained_dnc.evaluation.prediction import predict
     from constrained_dnc.evaluation.scoring import evaluate
+    from constrained_dnc.evaluation.states import Drift, distinct_states, drift
     from constrained_dnc.explorer.server import explore
     from constrained_dnc.machine.automaton import Machine
     from constrained_dnc.machine.certificate import Certificate, certify
@@ -57,6 +58,7 @@ __all__ = [
     "DNCMemory",
     "DNCState",
     "Digital",
+    "Drift",
     "EvaluationConfig",
     "Extraction",
     "Growing",
@@ -79,6 +81,8 @@ __all__ = [
     "check_task",
     "choose_backend",
     "digitise",
+    "distinct_states",
+    "drift",
     "evaluate",
     "explore",
     "extract_machine",
@@ -105,6 +109,7 @@ HOMES = {
     "evaluation.digital": "Digital calibrate digitise state_count",
     "evaluation.prediction": "predict",
     "evaluation.scoring": "evaluate",
+    "evaluation.states": "Drift distinct_states drift",
     "explorer.server": "explore",
     "machine.automaton": "Machine",
     "machine.certificate": "Certificate certify",

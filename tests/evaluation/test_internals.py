@@ -10,6 +10,7 @@ import pytest
 
 from constrained_dnc import build_dnc, get_task
 from constrained_dnc.evaluation.analyses import analyse_run, analyse_states
+from constrained_dnc.evaluation.states import drift
 from constrained_dnc.training.batches import evaluation_batch
 from constrained_dnc.training.run import Run, write_selected
 from tiny_runs import tiny_config
@@ -47,6 +48,11 @@ def test_carried_states_before_compression_and_modes(tmp_path: Path, approach: s
     np.testing.assert_allclose(
         np.abs(arrays["states"]), np.abs(expected["states"]), rtol=1e-3, atol=1e-4
     )
+    model = run.selected("unseen").model
+    expected_drift = drift(model, run.task, (1, 2), (3, 4)).relative  # 4: the longest evaluated
+    np.testing.assert_array_equal(arrays["drift_lengths"], (3, 4))
+    np.testing.assert_allclose(arrays["drift_by_length"], expected_drift, rtol=1e-4)
+    assert arrays["drift"] == arrays["drift_by_length"][0, 1]
     encoding = run.task.encoding_steps(2)  # the longest training length
     decoding = run.task.num_steps(2) - encoding
     samples, reads = run.config.evaluation.batch_size, run.config.model.num_reads

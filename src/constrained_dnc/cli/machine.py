@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from constrained_dnc.cli.parsing import ModelOptions, Selection, option
 from constrained_dnc.cli.terminal import print_stderr, print_table
@@ -44,8 +44,10 @@ class Machine(ModelOptions):
         lengths = None if self.lengths is None else parse_lengths(self.lengths)
         if self.certify is not None:
             require_integer("--certify", self.certify, 1)
+        from constrained_dnc.evaluation.states import distinct_states  # noqa: PLC0415 - slow
         from constrained_dnc.machine.extraction import extract_machine  # noqa: PLC0415 - slow
         from constrained_dnc.machine.fidelity import fidelity  # noqa: PLC0415 - slow to import
+        from constrained_dnc.model.constraints import Rounding  # noqa: PLC0415 - slow to import
 
         run = self.open_run()
         model, training = run.selected(self.selection).model, run.config.training
@@ -59,12 +61,16 @@ class Machine(ModelOptions):
         larger = model if self.memory is None else model.with_memory_size(self.memory)
         table = fidelity(larger, extraction.machine, run.task, compared, samples=self.samples)
         shares = ("network", "machine", "agreement", "network_whole", "machine_whole")
-        cells = [
+        cells: list[list[Any]] = [
             [int(row["length"]), *(f"{100 * row[share]:.1f} %" for share in shares)]
             for row in table.to_dict("records")
         ]
-        print()
         headings = ["length", "network", "machine", "agreement", "whole: network", "machine"]
+        if any(isinstance(constraint, Rounding) for constraint in model.constraints):
+            headings.append("states visited")
+            for row in cells:
+                row.append(distinct_states(larger, run.task, row[:1]))
+        print()
         print_table(headings, cells, left=0)
         _print_checks(larger, extraction, run.task)
         if self.certify is not None:

@@ -12,11 +12,12 @@ from sklearn.decomposition import PCA
 from sklearn.manifold import TSNE
 from threadpoolctl import threadpool_limits
 
-from constrained_dnc.config import PAPER_RULE, RULES, Config, SelectionRule
+from constrained_dnc.config import PAPER_RULE, RULES, Config, SelectionRule, parse_lengths
+from constrained_dnc.evaluation.states import decoding_steps, drift
 from constrained_dnc.model.dnc import DNC, Internals
 from constrained_dnc.model.dnc_memory import Interface
 from constrained_dnc.shapes import AnyArray
-from constrained_dnc.tasks.task import AbstractTask, Batch
+from constrained_dnc.tasks.task import AbstractTask
 from constrained_dnc.training.batches import evaluation_batch
 from constrained_dnc.training.run import Run
 
@@ -150,11 +151,12 @@ def analyse_run(run: Run, rules: Sequence[SelectionRule] = RULES) -> dict[str, A
 
 
 def analyse_model(model: DNC, task: AbstractTask, config: Config) -> dict[str, Any]:
-    """Cell states at the unseen length, and access modes at the longest training length.
+    """Cell states at the unseen length, their drift, and access modes.
 
-    In the paper these lengths are 30 and 15. States are taken before any constraint changes them;
-    they are left out if the controller has none or if some are not finite, as after divergence.
-    Only the DNC's memory has access modes.
+    In the paper the unseen length is 30. States are taken before any constraint changes them; they
+    are left out if the controller has none or if some are not finite, as after divergence. Drift
+    is that of the carried states, at the unseen length and the longest that is evaluated. Access
+    modes, which only the DNC's memory has, are those at the longest training length.
     """
     training = config.training
     arrays: dict[str, Any] = {}
@@ -164,6 +166,7 @@ def analyse_model(model: DNC, task: AbstractTask, config: Config) -> dict[str, A
     if states.shape[-1] and np.isfinite(states).all():
         encoding = task.encoding_steps(training.unseen_length)
         arrays |= analyse_states(np.asarray(states), encoding, batch.num_steps)
+        arrays |= analyse_drift(model, task, config)
     if isinstance(inside.interface, Interface):
         batch = evaluation_batch(task, config.evaluation, training.max_length, 0)
         interface = _inside(model, batch.inputs).interface
@@ -173,10 +176,22 @@ def analyse_model(model: DNC, task: AbstractTask, config: Config) -> dict[str, A
     return arrays
 
 
-def decoding_steps(batch: Batch) -> Bool[np.ndarray, "time batch"]:
-    """The steps at which each sample gives its answer: from the first in the loss to its last."""
-    step = np.arange(len(batch.mask))[:, np.newaxis]
-    return (step >= batch.mask.argmax(axis=0)) & (step < batch.num_steps)
+def analyse_drift(model: DNC, task: AbstractTask, config: Config) -> dict[str, np.ndarray]:
+    """Relative drift by length and phase; `drift` is that of answers at the unseen length."""
+    training = config.training
+    longest = parse_lengths(config.evaluation.lengths)[-1]
+    measured = drift(
+        model,
+        task,
+        (training.min_length, training.max_length),
+        (training.unseen_length, longest),
+        threads=1,
+    )
+    return {
+        "drift": np.array(measured.relative[0, 1]),
+        "drift_lengths": np.array(measured.lengths),
+        "drift_by_length": measured.relative,
+    }
 
 
 @eqx.filter_jit

@@ -195,15 +195,15 @@ class Findings:
 
     @cached_property
     def instances(self) -> pd.DataFrame:
-        """Every trial with its average score, curvature, explained variance and state count.
+        """Every trial with its average score, curvature, explained variance, drift and state count.
 
         NaN where a run has no analysis, no state, or no count.
         """
         frame = self.averages[self.averages["memory"] == self.trained_memory]
-        names = ["curvature", "explained_variance"]
+        names = ["curvature", "explained_variance", "drift"]
         arrays = [self.study.analysis(run_id, *names) for run_id in frame["run_id"]]
-        values = [[float(each.get(name, np.nan)) for name in names] for each in arrays]
-        frame = frame.assign(**dict(zip(names, np.reshape(values, (-1, 2)).T, strict=True)))
+        values = {name: [float(stored.get(name, np.nan)) for stored in arrays] for name in names}
+        frame = frame.assign(**values)
         counts = self.rows.groupby("run_id")["state_count"].first()
         return frame.assign(state_count=frame["run_id"].map(counts))
 

@@ -32,7 +32,7 @@ LENGTHS_SHOWN = (5, 10, 15, 20, 25, 30, 35, 40, 45, 50, 60, 100, 150, 200, 300, 
 STATISTICS = {"median": "median", "max": "max", "mean": "mean", "std": "sd"}
 POOLED = f"the instances of {', '.join(published.STATEFUL)}"
 FLOOR_CAPTION = "Floor: the best answer that knows the length and ignores the input."
-MEASURES = {"curvature": "curvature", "state_count": "state count"}
+MEASURES = {"curvature": "curvature", "drift": "drift", "state_count": "state count"}
 """Properties of a model that are compared with its average score."""
 
 
