@@ -29,12 +29,13 @@ if TYPE_CHECKING:
     from constrained_dnc.model.losses import total_loss
     from constrained_dnc.model.memory import AbstractMemory, NoMemory
     from constrained_dnc.model.ntm_memory import NTMMemory
-    from constrained_dnc.parts import APPROACHES, Approach, Part, get_approach, parse_part
+    from constrained_dnc.parts import APPROACHES, Approach, Part, Softmax, get_approach, parse_part
     from constrained_dnc.tasks.contract import check_task
     from constrained_dnc.tasks.numeral import AbstractNumeralTask
     from constrained_dnc.tasks.problems import AbstractProblemTask
     from constrained_dnc.tasks.registry import get_task, task_names
     from constrained_dnc.tasks.task import AbstractTask, Batch, Scores
+    from constrained_dnc.tasks.tokens import AbstractTokenTask
     from constrained_dnc.training.loggers import Observer, Snapshot
     from constrained_dnc.training.loop import resume, train
     from constrained_dnc.training.run import Run, load_pretrained, load_run, save_run
@@ -50,6 +51,7 @@ __all__ = [
     "AbstractNumeralTask",
     "AbstractProblemTask",
     "AbstractTask",
+    "AbstractTokenTask",
     "Approach",
     "Batch",
     "Certificate",
@@ -73,6 +75,7 @@ __all__ = [
     "Scores",
     "SettingError",
     "Snapshot",
+    "Softmax",
     "TrainingConfig",
     "__version__",
     "build_dnc",
@@ -103,7 +106,7 @@ __all__ = [
 ]
 
 HOMES = {
-    "parts": "APPROACHES Approach Part get_approach parse_part",
+    "parts": "APPROACHES Approach Part Softmax get_approach parse_part",
     "config": "Config EvaluationConfig TrainingConfig make_config",
     "errors": "SettingError RunError",
     "evaluation.digital": "Digital calibrate digitise state_count",
@@ -129,6 +132,7 @@ HOMES = {
     "tasks.contract": "check_task",
     "tasks.numeral": "AbstractNumeralTask",
     "tasks.problems": "AbstractProblemTask",
+    "tasks.tokens": "AbstractTokenTask",
     "tasks.registry": "get_task task_names",
     "tasks.task": "AbstractTask Batch Scores",
     "training.loop": "resume train",

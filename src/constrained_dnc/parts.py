@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, Protocol, TypeAlias, get_args, runtime_checkable
 
 from constrained_dnc.errors import (
     LARGEST,
@@ -24,9 +24,6 @@ from constrained_dnc.errors import (
 )
 from constrained_dnc.plugins import ACCEPTED_PATHS, absolute, is_import_path
 
-Loss: TypeAlias = Literal["squared error", "cross-entropy"]
-"""What a task minimises."""
-LOSSES: tuple[str, ...] = get_args(Loss)
 ACCEPTED = "a name or an import path, with or without settings: KIND,NAME=VALUE,NAME=VALUE"
 SCHEDULES: dict[str, tuple[str, ...]] = {
     "constant": (),
@@ -35,6 +32,42 @@ SCHEDULES: dict[str, tuple[str, ...]] = {
     "warmup-cosine": ("warmup", "final"),
 }
 """The built-in schedules and their settings."""
+
+LossName: TypeAlias = Literal["squared error", "cross-entropy", "softmax"]
+LOSSES: tuple[str, ...] = get_args(LossName)
+
+
+@dataclass(frozen=True)
+class Softmax:
+    """Cross-entropy of one choice in each group of output channels.
+
+    Args:
+        groups: the number of channels in each group; "softmax" is one group of all channels.
+    """
+
+    groups: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "groups", tuple(map(int, self.groups)))
+
+
+@runtime_checkable
+class LossFunction(Protocol):
+    """A user-defined loss, in JAX.
+
+    Args:
+        outputs: the network's outputs, of shape (time, batch, channels).
+        batch: the samples, with `inputs`, `targets`, `mask` and `num_steps`.
+
+    Returns:
+        The loss of each sample, of shape (batch,).
+    """
+
+    def __call__(self, outputs: Any, batch: Any) -> Any: ...
+
+
+Loss: TypeAlias = LossName | Softmax | LossFunction
+"""What a task minimises."""
 
 
 def split_recipe(setting: str, text: str) -> tuple[str, dict[str, Any]]:

@@ -49,5 +49,6 @@ def test_any_length(capsys):
 def test_all_tasks_with_the_answers_of_pretrained_models(capsys):
     assert main(["show", "--all", "--length", "3"]) == 0
     text = capsys.readouterr().out
-    assert all(f"(zoo:{name}/compr+reg)" in text for name in task_names())
-    assert text.count("  model    ") == 3 * len(task_names())
+    names = [name for name in task_names() if "/" not in name]
+    assert all(f"(zoo:{name}/compr+reg)" in text for name in names)
+    assert text.count("  model    ") == 3 * len(names)

@@ -133,7 +133,7 @@ def test_a_search_for_a_hard_input_finds_a_harder_one_or_a_wrong_answer():
     problem, loss, is_right = rounds[-1]
     batch = TASK.batch_of([problem])
     outputs = model.unroll(batch.inputs).outputs
-    own = task_loss(outputs, batch.targets, batch.mask, TASK.loss)[0]
+    own = task_loss(outputs, batch, TASK.loss)[0]
     assert loss == pytest.approx(float(own), rel=1e-4)
     assert is_right == (TASK.score(batch, np.asarray(outputs)).sequence_accuracy[0] == 1)
     assert loss >= rounds[0][1]

@@ -28,7 +28,7 @@ class Batch:
 def test_task_loss_is_the_mean_over_masked_steps_and_channels(kind):
     batch = Batch()
     outputs = np.random.default_rng(1).normal(size=(6, 3, 2)).astype(np.float32)
-    ours = task_loss(jnp.asarray(outputs), batch.targets, batch.mask, kind)
+    ours = task_loss(jnp.asarray(outputs), batch, kind)
     for sample in range(3):
         errors = []
         for t in range(6):

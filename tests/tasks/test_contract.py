@@ -64,7 +64,7 @@ def overridden(base=Copy, **members):
     [
         (overridden(name=" "), "name must be text"),
         (overridden(input_channels=("a", "a")), "input_channels must be a tuple of different"),
-        (overridden(loss="hinge"), "loss must be one of squared error, cross-entropy, not 'hinge'"),
+        (overridden(loss="hinge"), "or a method loss(self, outputs, batch), not 'hinge'"),
         (overridden(num_numerals=1), "num_numerals of the task copy must be an integer"),
         (changed(shorten), "at length 1: mask must be bool of shape (4, 5), not bool of shape"),
         (changed(with_infinity), "targets must be finite"),

@@ -124,7 +124,8 @@ class Train:
             raise SettingError("--selection needs --from")
         parts = (self.model, self.training, self.evaluation)
         config = Config(self.task, self.approach, self.seed, *parts, self.stored_start)
-        name = f"{get_task(self.task).name}-{self.approach.name}-{self.seed}"
+        task = get_task(self.task).name.replace("/", "-")
+        name = f"{task}-{self.approach.name}-{self.seed}"
         folder = self.run_dir or Path("runs", f"{name}-tuned" if self.start else name)
         if self.start and self.start.resolve() == folder.resolve():
             raise SettingError("--from and --run-dir name the same run; choose another --run-dir")

@@ -176,16 +176,16 @@ class Candidates:
 def mean_answer(task: AbstractTask, batch: Batch) -> Float[np.ndarray, "time batch outputs"]:
     """The mean target at every step: the answer with the least loss that ignores the input."""
     mean = batch.targets.mean(axis=1, keepdims=True)
-    if task.loss == "cross-entropy":  # outputs are logits
+    if task.read_as != "squared error":  # outputs are logits
         mean = np.clip(mean, 0.001, 0.999)
-        mean = np.log(mean / (1 - mean))
+        mean = np.log(mean) if task.groups else np.log(mean / (1 - mean))
     return np.broadcast_to(mean, batch.targets.shape)
 
 
 def _loss(
     task: AbstractTask, batch: Batch, outputs: Float[np.ndarray, "time batch outputs"]
 ) -> float:
-    return float(task_loss(outputs, batch.targets, batch.mask, task.loss).mean())
+    return float(task_loss(outputs, batch, task.loss).mean())
 
 
 COUNTS = tuple(2**power for power in range(13))

@@ -51,8 +51,7 @@ def rows_of(
     values = as_floats(outputs)[:, sample]
     input_labels, target_labels = task.cell_labels(batch.problems[sample]) or (None, {})
     output_labels = task.output_labels(values, batch.length)
-    if task.loss == "cross-entropy":
-        values = 1 / (1 + np.exp(-values))  # the probability that the target is 1
+    values = task.probabilities(values)
     if input_labels is not None:  # blanks are 0, as some numeral may be: only labels tell
         blank = [
             [not _label(input_labels, name, step) for name in task.input_channels]

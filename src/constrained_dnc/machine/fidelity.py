@@ -140,7 +140,7 @@ def hardest_input(
     for _ in range(rounds):
         batch = task.batch_of(problems)
         outputs = _outputs(model, task, batch)
-        losses = np.asarray(task_loss(outputs, batch.targets, batch.mask, task.loss))
+        losses = np.asarray(task_loss(outputs, batch, task.loss))
         worst, at = problems[int(losses.argmax())], int(losses.argmax())
         right = bool(task.score(batch, outputs).sequence_accuracy[at] == 1)
         if not right:

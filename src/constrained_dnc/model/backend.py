@@ -31,15 +31,15 @@ Gradient: TypeAlias = tuple[Float[Array, ""], dict[str, Float[Array, ""]], DNC]
 
 
 class AbstractBackend(abc.ABC):
-    """Computes DNCs, and one kind of loss for them.
+    """Computes DNCs, and one loss for them.
 
     `reason` says in a few words why this backend is used.
     """
 
     name: str
 
-    def __init__(self, loss_kind: Loss, reason: str = "as requested"):
-        self.loss_kind = loss_kind
+    def __init__(self, loss: Loss, reason: str = "as requested"):
+        self.loss = loss
         self.reason = reason
 
     def value_and_grad(self, model: DNC, batch: Any, key: Array | None = None) -> Gradient:
@@ -83,7 +83,7 @@ class AbstractBackend(abc.ABC):
     ) -> tuple[Float[Array, ""], Float[Array, "time batch outputs"]]:
         """The mean task loss of a batch, without a gradient, and the outputs it comes from."""
         outputs = self.forward(model, batch.inputs, keep_state=False).outputs
-        return _mean_task_loss(outputs, batch.targets, batch.mask, self.loss_kind), outputs
+        return _mean_task_loss(outputs, batch, self.loss), outputs
 
 
 class PureBackend(AbstractBackend):
@@ -99,9 +99,7 @@ class PureBackend(AbstractBackend):
     def _differentiate(
         self, model: DNC, batch: Any, state: DNCState | None, key: Array | None
     ) -> Any:
-        (loss, (parts, end)), gradient = _pure_value_and_grad(
-            model, batch, key, self.loss_kind, state
-        )
+        (loss, (parts, end)), gradient = _pure_value_and_grad(model, batch, key, self.loss, state)
         return loss, parts, gradient, end
 
     def forward(
@@ -134,8 +132,8 @@ class FusedBackend(AbstractBackend):
 
     name = "fused"
 
-    def __init__(self, loss_kind: Loss, threads: int = 1, reason: str = "as requested"):
-        super().__init__(loss_kind, reason)
+    def __init__(self, loss: Loss, threads: int = 1, reason: str = "as requested"):
+        super().__init__(loss, reason)
         self._unroll = fused.FusedUnroll(threads)
         self._lock = threading.Lock()
 
@@ -147,7 +145,7 @@ class FusedBackend(AbstractBackend):
                 model, batch.inputs, state=state, key=key, keep=True, end=state is not None
             )
             (loss, parts), cotangents = _loss_and_cotangents(
-                run.outputs, run.cell_states, batch, model.constraints, self.loss_kind
+                run.outputs, run.cell_states, batch, model.constraints, self.loss
             )
             return loss, parts, self._unroll.backward(run, *cotangents), run.state
 
@@ -167,7 +165,7 @@ class FusedBackend(AbstractBackend):
 
 
 def choose_backend(
-    choice: str, model: DNC, loss_kind: Loss, *, threads: int | None = None
+    choice: str, model: DNC, loss: Loss, *, threads: int | None = None
 ) -> AbstractBackend:
     """The backend for a model: `auto` uses `fused` where possible, and otherwise says why not.
 
@@ -176,7 +174,7 @@ def choose_backend(
     if choice not in BACKEND_CHOICES:
         raise SettingError("backend", choice, one_of(BACKEND_CHOICES))
     if choice == "pure":
-        return PureBackend(loss_kind)
+        return PureBackend(loss)
     reason, device = fused.unsupported_reason(model), jax.default_backend()
     if reason is None and device != "cpu":
         reason = f"JAX computes on a {device}"
@@ -184,11 +182,11 @@ def choose_backend(
     if reason is None:
         threads = available_cores() if threads is None else threads
         why = "as requested" if choice == "fused" else "built-in parts on a CPU"
-        return FusedBackend(loss_kind, threads, why)
+        return FusedBackend(loss, threads, why)
     if choice == "fused":
         raise SettingError(f"fused cannot run this model: {reason}")
     slower = " (about six times slower than fused)" if device == "cpu" else ""
-    return PureBackend(loss_kind, reason + slower)
+    return PureBackend(loss, reason + slower)
 
 
 def padded(inputs: Float[AnyArray, "time batch inputs"]) -> Float[Array, "steps batch inputs"]:
@@ -209,14 +207,14 @@ def rounded_up(steps: int) -> int:
 
 @eqx.filter_jit
 def _pure_value_and_grad(
-    model: DNC, batch: Any, key: Array | None, kind: Loss, state: DNCState | None = None
+    model: DNC, batch: Any, key: Array | None, loss: Loss, state: DNCState | None = None
 ) -> Any:
-    def loss(model: DNC) -> Any:
+    def objective(model: DNC) -> Any:
         run = model.unroll(batch.inputs, state, key=key)
-        total, parts = total_loss(run.outputs, run.cell_states, batch, kind, model.constraints)
+        total, parts = total_loss(run.outputs, run.cell_states, batch, loss, model.constraints)
         return total, (parts, None if state is None else run.state)
 
-    with_gradient: Any = eqx.filter_value_and_grad(loss, has_aux=True)
+    with_gradient: Any = eqx.filter_value_and_grad(objective, has_aux=True)
     return with_gradient(model)
 
 
@@ -235,22 +233,22 @@ def _pure_weights(model: DNC, inputs: Any) -> tuple[Any, Any] | None:
     return model.memory.weights(inside.memory)
 
 
-@partial(jax.jit, static_argnames=("kind",))
+@partial(jax.jit, static_argnames=("loss",))
 def _loss_and_cotangents(
     outputs: Any,
     cell_states: Any,
     batch: Any,
     constraints: tuple[AbstractConstraint, ...],
-    kind: Loss,
+    loss: Loss,
 ) -> Any:
     """The loss, its parts and its gradients; None for cell states that no loss uses."""
-    loss = partial(total_loss, batch=batch, kind=kind, constraints=constraints)
+    objective = partial(total_loss, batch=batch, loss=loss, constraints=constraints)
     if not any(constraint.has_loss for constraint in constraints):
-        value, d_outputs = jax.value_and_grad(loss, has_aux=True)(outputs, cell_states)
+        value, d_outputs = jax.value_and_grad(objective, has_aux=True)(outputs, cell_states)
         return value, (d_outputs, None)
-    return jax.value_and_grad(loss, argnums=(0, 1), has_aux=True)(outputs, cell_states)
+    return jax.value_and_grad(objective, argnums=(0, 1), has_aux=True)(outputs, cell_states)
 
 
-@partial(jax.jit, static_argnames="kind")
-def _mean_task_loss(outputs: Any, targets: Any, mask: Any, kind: Loss) -> Float[Array, ""]:
-    return jnp.mean(task_loss(outputs, targets, mask, kind))
+@partial(jax.jit, static_argnames="loss")
+def _mean_task_loss(outputs: Any, batch: Any, loss: Loss) -> Float[Array, ""]:
+    return jnp.mean(task_loss(outputs, batch, loss))

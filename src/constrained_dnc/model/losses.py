@@ -6,11 +6,13 @@ from collections.abc import Iterable
 from typing import Protocol, runtime_checkable
 
 import jax.numpy as jnp
+import numpy as np
 import optax
 
 from constrained_dnc.errors import SettingError, one_of
 from constrained_dnc.model.constraints import AbstractConstraint
-from constrained_dnc.parts import LOSSES, Loss
+from constrained_dnc.parts import LOSSES, Loss, Softmax
+from constrained_dnc.plugins import naming_failures
 from constrained_dnc.shapes import AnyArray, Array, Bool, Float, Int
 
 
@@ -32,18 +34,25 @@ def total_loss(
     outputs: Float[AnyArray, "time batch outputs"],
     cell_states: Float[AnyArray, "time batch cell"],
     batch: LossTargets,
-    kind: Loss,
+    loss: Loss,
     constraints: Iterable[AbstractConstraint] = (),
 ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
-    """The loss that training minimises, and its parts by name; `kind` is the task's `loss`.
+    """The loss that training minimises, and its parts by name.
 
     It starts as the loss of the task; the `total` of each constraint with a loss combines it with
     its own. All are means over the batch.
+
+    Args:
+        outputs: the network's outputs.
+        cell_states: the controller's cell states after each step, for constraints.
+        batch: the samples, with `targets`, `mask` and `num_steps`.
+        loss: the `loss` of the task.
+        constraints: those of the model.
     """
     if outputs.shape != batch.targets.shape:
         accepted = f"{batch.targets.shape}, like the targets"
         raise SettingError("shape of outputs", outputs.shape, accepted)
-    total = jnp.mean(task_loss(outputs, batch.targets, batch.mask, kind))
+    total = jnp.mean(task_loss(outputs, batch, loss))
     parts = {"task_loss": total}
     for constraint in constraints:
         losses = constraint.loss(cell_states, batch.num_steps)
@@ -54,21 +63,45 @@ def total_loss(
 
 
 def task_loss(
+    outputs: Float[AnyArray, "time batch outputs"], batch: LossTargets, loss: Loss
+) -> Float[Array, "batch"]:
+    """The loss of each sample: for built-in losses, the mean over channels and masked steps.
+
+    For `cross-entropy` and `softmax` the outputs are logits; `softmax` has one value for each group
+    of channels.
+
+    Args:
+        outputs: the network's outputs.
+        batch: the samples, with `targets`, `mask` and `num_steps`.
+        loss: the `loss` of the task: a built-in one, or a function of outputs and batch.
+    """
+    if not isinstance(loss, str | Softmax) and callable(loss):
+        with naming_failures("the user-defined loss"):
+            losses = jnp.asarray(loss(outputs, batch))
+        if losses.shape != outputs.shape[1:2]:
+            accepted = f"one number per sample, of shape {outputs.shape[1:2]}"
+            raise SettingError("the user-defined loss", losses.shape, accepted)
+        return losses
+    if loss == "squared error":
+        errors = (outputs - batch.targets) ** 2
+    elif loss == "cross-entropy":
+        errors = optax.sigmoid_binary_cross_entropy(outputs, batch.targets)
+    elif isinstance(loss, Softmax) or loss == "softmax":
+        groups = loss.groups if isinstance(loss, Softmax) else outputs.shape[2:]
+        errors = _grouped_softmax(outputs, batch.targets, groups)
+    else:
+        raise SettingError("loss", loss, one_of(LOSSES))
+    per_step = jnp.mean(errors, axis=-1)
+    steps = jnp.maximum(jnp.sum(batch.mask, axis=0), 1)
+    return jnp.sum(jnp.where(batch.mask, per_step, 0), axis=0) / steps
+
+
+def _grouped_softmax(
     outputs: Float[AnyArray, "time batch outputs"],
     targets: Float[AnyArray, "time batch outputs"],
-    mask: Bool[AnyArray, "time batch"],
-    kind: Loss,
-) -> Float[Array, "batch"]:
-    """Mean over the output channels and the masked steps of each sample.
-
-    For `cross-entropy` the outputs are logits.
-    """
-    if kind not in LOSSES:
-        raise SettingError("loss", kind, one_of(LOSSES))
-    if kind == "squared error":
-        errors = (outputs - targets) ** 2
-    else:
-        errors = optax.sigmoid_binary_cross_entropy(outputs, targets)
-    per_step = jnp.mean(errors, axis=-1)
-    steps = jnp.maximum(jnp.sum(mask, axis=0), 1)
-    return jnp.sum(jnp.where(mask, per_step, 0), axis=0) / steps
+    groups: tuple[int, ...],
+) -> Float[Array, "time batch groups"]:
+    """The cross-entropy of each group of channels with its one-hot target."""
+    ends = np.cumsum(groups)[:-1].tolist()
+    pairs = zip(jnp.split(outputs, ends, 2), jnp.split(targets, ends, 2), strict=True)
+    return jnp.stack([optax.softmax_cross_entropy(y, target) for y, target in pairs], axis=-1)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
 from constrained_dnc.errors import SettingError
-from constrained_dnc.parts import LOSSES
 from constrained_dnc.plugins import naming_failures
 from constrained_dnc.tasks.registry import get_task
-from constrained_dnc.tasks.task import AbstractTask, Batch
+from constrained_dnc.tasks.task import AbstractTask, Batch, check_loss
 
 LENGTHS = (1, 2, 3, 8)
 BATCH_SIZE = 5
@@ -31,7 +31,7 @@ def check_task(task: AbstractTask | str) -> None:
             raise SettingError(f"{name}: {flaw}")
         for length in LENGTHS:
             batch = task.sample((0, length), BATCH_SIZE, length)
-            for flaws in (_flaws_of_shapes, _flaws_of_values, _flaws_of_problems, _flaws_of_scores):
+            for flaws in FLAWS:
                 for flaw in flaws(task, batch, length):
                     raise SettingError(f"{name} at length {length}: {flaw}")
 
@@ -44,8 +44,9 @@ def _flaws_of_attributes(task: AbstractTask) -> Iterator[str]:
         channels = getattr(task, name)
         if not isinstance(channels, tuple) or not channels or len(set(channels)) < len(channels):
             yield f"{name} must be a tuple of different names, not {channels!r}"
-    if task.loss not in LOSSES:
-        yield f"loss must be one of {', '.join(LOSSES)}, not {task.loss!r}"
+    check_loss(task)
+    if task.groups and sum(task.groups) != task.output_size:
+        yield f"the groups {task.groups} must have {task.output_size} output channels in all"
 
 
 def _flaws_of_shapes(task: AbstractTask, batch: Batch, length: int) -> Iterator[str]:
@@ -63,9 +64,10 @@ def _flaws_of_shapes(task: AbstractTask, batch: Batch, length: int) -> Iterator[
         yield f"num_steps must have {BATCH_SIZE} entries of at most num_steps(length), {steps}"
     if not 1 <= task.encoding_steps(length) <= steps:
         yield f"encoding_steps(length) is {task.encoding_steps(length)}, not from 1 to {steps}"
-    if (batch.length, len(batch.problems)) != (length, BATCH_SIZE):
-        found = f"{len(batch.problems)} problems of length {batch.length}"
-        yield f"a batch must have {BATCH_SIZE} problems of length {length}, not {found}"
+    if batch.length > length or task.num_steps(batch.length) != steps:
+        yield f"the length of a batch must be {length}, or less with as many steps"
+    if len(batch.problems) != BATCH_SIZE:
+        yield f"a batch must have {BATCH_SIZE} problems, not {len(batch.problems)}"
 
 
 def _flaws_of_values(task: AbstractTask, batch: Batch, length: int) -> Iterator[str]:
@@ -88,12 +90,12 @@ def _flaws_of_values(task: AbstractTask, batch: Batch, length: int) -> Iterator[
 
 def _flaws_of_problems(task: AbstractTask, batch: Batch, length: int) -> Iterator[str]:
     for problem in batch.problems:
-        if task.length_of(problem) != length:
+        if task.length_of(problem) != batch.length:
             yield f"length_of(problem) is {task.length_of(problem)}"
         text = task.format_problem(problem)
         if not isinstance(text, str) or task.parse(text) != problem:
             yield f"parse(format_problem(problem)) must be the problem, {problem!r}"
-    answers = task.decode(task.perfect_outputs(batch), length)
+    answers = task.decode(task.perfect_outputs(batch), batch.length)
     for problem, answer in zip(batch.problems, answers, strict=True):
         if answer != task.solve(problem):
             yield (
@@ -113,3 +115,22 @@ def _flaws_of_scores(task: AbstractTask, batch: Batch, length: int) -> Iterator[
             yield f"the {name} of perfect outputs must be 1 for each sample, not {best}"
         if np.shape(worst) != (BATCH_SIZE,) or not np.all((worst >= 0) & (worst < 1)):
             yield f"the {name} of outputs that are not finite must be below 1, not {worst}"
+
+
+def _flaws_of_loss(task: AbstractTask, batch: Batch, length: int) -> Iterator[str]:
+    """Call a user-defined loss, and differentiate it, as training does."""
+    if not callable(task.loss):
+        return
+    import jax  # noqa: PLC0415 - takes a while
+
+    loss: Callable[..., Any] = task.loss
+    outputs = jax.numpy.asarray(task.perfect_outputs(batch), "float32")
+    losses = loss(outputs, batch)
+    if np.shape(losses) != (BATCH_SIZE,):
+        yield f"loss must return one number per sample, of shape ({BATCH_SIZE},), not {losses!r}"
+    gradient = jax.grad(lambda values: loss(values, batch).sum())(outputs + 0.1)
+    if not (np.isfinite(losses).all() and np.isfinite(gradient).all()):
+        yield "loss and its gradient must be finite for finite outputs"
+
+
+FLAWS = (_flaws_of_shapes, _flaws_of_values, _flaws_of_problems, _flaws_of_scores, _flaws_of_loss)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from importlib.metadata import EntryPoints, entry_points
+from typing import Any
 
 from constrained_dnc.errors import SettingError, one_of, require_name
 from constrained_dnc.plugins import ACCEPTED_PATHS, check_class, is_import_path, load_class
+from constrained_dnc.tasks import chomsky, nam
 from constrained_dnc.tasks.add import Add
 from constrained_dnc.tasks.logic import Logic
 from constrained_dnc.tasks.numeral import Copy, Differentiation, Shift, Sort
 from constrained_dnc.tasks.search import Search
-from constrained_dnc.tasks.task import AbstractTask
+from constrained_dnc.tasks.task import AbstractTask, check_loss
 
+PAPER: tuple[type[AbstractTask], ...] = (Sort, Copy, Differentiation, Shift, Add, Search, Logic)
 BUILT_IN: dict[str, type[AbstractTask]] = {
-    task.name: task for task in (Sort, Copy, Differentiation, Shift, Add, Search, Logic)
+    task.name: task for task in (*PAPER, *chomsky.TASKS, *nam.TASKS)
 }
 ENTRY_POINTS = "constrained_dnc.tasks"
 
@@ -38,7 +42,7 @@ def get_task(name: str) -> AbstractTask:
     """
     require_task_name(name)
     if name in BUILT_IN:
-        return BUILT_IN[name]()
+        return _instance(BUILT_IN[name])
     if name in installed_tasks().names:
         return _make(name, installed_tasks()[name].load())
     return _make(name, load_class("task", name, AbstractTask))
@@ -52,7 +56,7 @@ def require_task_name(name: str) -> None:
 
 
 def _make(path: str, loaded: object) -> AbstractTask:
-    task = check_class("task", path, loaded, AbstractTask)
+    task: Any = check_class("task", path, loaded, AbstractTask)
     missing = [attribute for attribute in ("name", "summary") if not hasattr(task, attribute)]
     if missing:
         raise SettingError(f"task {path} must also define {', '.join(missing)}")
@@ -62,4 +66,11 @@ def _make(path: str, loaded: object) -> AbstractTask:
         owner = installed_tasks()[task.name].load()
     if owner not in (None, task):
         raise SettingError(f"the task {path} needs another name: {task.name} is taken")
+    check_loss(task)
+    return _instance(task)
+
+
+@cache
+def _instance(task: Callable[[], AbstractTask]) -> AbstractTask:
+    """One instance of a task, so that what is compiled or computed for it is found again."""
     return task()

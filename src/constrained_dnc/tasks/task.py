@@ -8,21 +8,22 @@ numerals into equally many numerals subclasses `AbstractNumeralTask` (numeral.py
 from __future__ import annotations
 
 import abc
+import inspect
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, wraps
 from numbers import Integral
-from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, final
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, cast, final
 
 import numpy as np
 from jaxtyping import Bool, Float, Float32, Int
 from numpy.typing import ArrayLike
 
-from constrained_dnc.errors import SettingError, require_integer
-from constrained_dnc.parts import Loss
+from constrained_dnc.errors import SettingError, one_of, require_integer
+from constrained_dnc.parts import LOSSES, Loss, LossName, Softmax
 from constrained_dnc.plugins import naming_failures
-from constrained_dnc.tasks.entries import format_number
+from constrained_dnc.tasks.entries import format_number, integer_or_none
 
 Key: TypeAlias = int | Sequence[int]
 Problem: TypeAlias = Any  # plain Python values, such as (3, 1, 4) or "T∧F"
@@ -87,12 +88,19 @@ class AbstractTask(abc.ABC):
     name: ClassVar[str]
     summary: ClassVar[str]  # one line
     loss: ClassVar[Loss] = "squared error"
+    """What training minimises: a name, `Softmax(groups)`, or a method `loss(self, outputs, batch)`
+    in JAX that returns one number per sample."""
+    read_as: ClassVar[LossName | Softmax] = "squared error"
+    """The built-in loss whose meaning outputs have; needed beside a user-defined loss only."""
     tolerance: ClassVar[float] = 0.5  # an output is right if it is closer than this to its target
     score_kind: ClassVar[Literal["accuracy", "hit rate"]] = "accuracy"
     answer_note: ClassVar[str] = ""  # a sentence for readers of answers
 
     def __init_subclass__(cls, **arguments: Any):
         super().__init_subclass__(**arguments)
+        loss = vars(cls).get("loss")
+        if isinstance(loss, str | Softmax) and "read_as" not in vars(cls):
+            cls.read_as = cast("LossName | Softmax", loss)
         sample = vars(cls).get("sample")
         if sample is not None and not getattr(sample, "__isabstractmethod__", False):
             cls.sample = _checked_sample(sample)  # type: ignore[method-assign]
@@ -142,7 +150,9 @@ class AbstractTask(abc.ABC):
         accepted = (self.num_steps(length), "batch", self.output_size)
         if values.ndim != 3 or values.shape[::2] != accepted[::2]:
             raise SettingError("shape of outputs", values.shape, "({}, {}, {})".format(*accepted))
-        return self.read(values, length)
+        answers = self.read(values, length)
+        self._check_answers(answers, values.shape[1])
+        return answers
 
     @final
     def score(self, batch: Batch, outputs: ArrayLike) -> Scores:
@@ -186,25 +196,37 @@ class AbstractTask(abc.ABC):
     def solve(self, problem: Problem) -> Answer:
         """The correct answer."""
         batch = self.encode((problem,))
-        return self.read(self.perfect_outputs(batch), batch.length)[0]
+        return self.decode(self.perfect_outputs(batch), batch.length)[0]
 
     def read(self, outputs: Float[np.ndarray, "time batch outputs"], length: int) -> list[Answer]:
         """The answers in checked outputs; by default all outputs from the first scored step on."""
-        values = outputs[self._first_scored_step(length) :]
-        if self.loss == "cross-entropy":
-            values = np.where(np.isfinite(values), values > 0, np.nan)
-        entries = values.swapaxes(0, 1).astype(object)
-        entries[~np.isfinite(values).swapaxes(0, 1)] = None
-        return [tuple(map(tuple, sample)) for sample in entries.tolist()]
+        values = self.entry_values(outputs[self._first_scored_step(length) :])
+        plain = integer_or_none if self.groups else _finite_or_none
+        samples = values.swapaxes(0, 1).tolist()
+        return [tuple(tuple(map(plain, step)) for step in sample) for sample in samples]
+
+    def entry_values(
+        self, outputs: Float[np.ndarray, "*axes outputs"]
+    ) -> Float[np.ndarray, "*axes entries"]:
+        """What outputs stand for: themselves, bits, or the choice in each group; NaN if unclear."""
+        if self.read_as == "cross-entropy":
+            return np.where(np.isfinite(outputs), outputs > 0, np.nan)
+        if not self.groups:
+            return outputs
+        parts = np.split(outputs, np.cumsum(self.groups)[:-1], axis=-1)
+        chosen = [np.where(np.isfinite(y).all(-1), y.argmax(-1), np.nan) for y in parts]
+        return np.stack(chosen, axis=-1)
 
     def grade(self, batch: Batch, outputs: Float[np.ndarray, "time batch outputs"]) -> Scores:
         """The scores of checked outputs; by default the share of right numbers under the mask."""
         scored = np.asarray(batch.mask)[:, :, np.newaxis]
-        if self.loss == "cross-entropy":
+        if self.read_as == "cross-entropy":
             right = np.isfinite(outputs) & ((outputs > 0) == (batch.targets > 0.5))
+        elif self.groups:
+            right = self.entry_values(outputs) == self.entry_values(np.asarray(batch.targets))
         else:
             right = np.abs(outputs - batch.targets) < self.tolerance
-        count = scored.sum((0, 2)) * outputs.shape[2]
+        count = scored.sum((0, 2)) * right.shape[2]
         share = (right & scored).sum((0, 2)) / count
         return Scores(share, (right | ~scored).all((0, 2)).astype(np.float64))
 
@@ -250,9 +272,41 @@ class AbstractTask(abc.ABC):
         return {}
 
     def perfect_outputs(self, batch: Batch) -> Float[np.ndarray, "time batch outputs"]:
-        """Outputs that are right everywhere: the targets, or logits for cross-entropy."""
+        """Outputs that are right everywhere: the targets, or logits."""
         targets = as_floats(batch.targets)
-        return 8 * targets - 4 if self.loss == "cross-entropy" else targets
+        return targets if self.read_as == "squared error" else 8 * targets - 4
+
+    def probabilities(
+        self, outputs: Float[np.ndarray, "*axes outputs"]
+    ) -> Float[np.ndarray, "*axes outputs"]:
+        """Logits as probabilities; other outputs as they are."""
+        if self.read_as == "cross-entropy":
+            return 1 / (1 + np.exp(-outputs))
+        if not self.groups:
+            return outputs
+        parts = np.split(outputs, np.cumsum(self.groups)[:-1], axis=-1)
+        powers = [np.exp(y - y.max(axis=-1, keepdims=True)) for y in parts]
+        return np.concatenate([p / p.sum(axis=-1, keepdims=True) for p in powers], axis=-1)
+
+    @property
+    def groups(self) -> tuple[int, ...]:
+        """The sizes of the groups of output channels that a softmax chooses in; () without one."""
+        if isinstance(self.read_as, Softmax):
+            return self.read_as.groups
+        return (self.output_size,) if self.read_as == "softmax" else ()
+
+    def _check_answers(self, answers: Any, batch_size: int) -> None:
+        """Refuse what a user-defined `read` returned if no text can be made of it."""
+        if not isinstance(answers, Sequence) or len(answers) != batch_size:
+            wanted = f"a list with the answers of all {batch_size} samples"
+            raise SettingError(_located(self.read), answers, wanted)
+        for answer in answers:
+            try:
+                self.format_answer(answer)
+            except (TypeError, ValueError) as error:
+                wanted = "an answer for each sample: a tuple of steps, each a tuple of numbers"
+                example = "such as ((0.5, 1.0), (0.0, 1.0)), unless format_answer is defined"
+                raise SettingError(_located(self.read), answer, f"{wanted}, {example}") from error
 
     @cached_property
     def _example(self) -> Batch:
@@ -306,6 +360,23 @@ def _check_arrays(name: str, batch_size: int, inputs: Any, targets: Any, mask: A
         raise SettingError(f"{name} returned a mask without any step for sample {empty + 1}")
 
 
+def check_loss(task: AbstractTask | type[AbstractTask]) -> None:
+    """Refuse a loss, or a reading of outputs, that does not exist or does not fit the channels."""
+    known = one_of(LOSSES)
+    if not (task.loss in LOSSES or isinstance(task.loss, Softmax) or callable(task.loss)):
+        accepted = f"{known}, Softmax(groups), or a method loss(self, outputs, batch)"
+        raise SettingError(f"loss of the task {task.name}", task.loss, accepted)
+    if not (task.read_as in LOSSES or isinstance(task.read_as, Softmax)):
+        accepted = f"{known} or Softmax(groups)"
+        raise SettingError(f"read_as of the task {task.name}", task.read_as, accepted)
+
+
+def _located(method: Callable[..., Any]) -> str:
+    """A method of a user's class with its file and line."""
+    code = inspect.unwrap(method).__code__
+    return f"what {method.__qualname__} returns ({code.co_filename}, line {code.co_firstlineno})"
+
+
 def plain_key(key: Key) -> Key:
     """A key as plain integers; one integer stands for a list of one."""
     parts = key if isinstance(key, Sequence) and not isinstance(key, str) else (key,)
@@ -323,6 +394,10 @@ def generator_of(key: Key) -> np.random.Generator:
     """
     parts = key if isinstance(key, Sequence) else (key,)
     return np.random.default_rng((len(parts), *parts))
+
+
+def _finite_or_none(value: float) -> float | None:
+    return value if np.isfinite(value) else None
 
 
 def as_floats(outputs: ArrayLike) -> Float[np.ndarray, "..."]:
