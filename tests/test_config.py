@@ -147,7 +147,7 @@ def test_user_defined_files_get_absolute_paths(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("task", ["copyy", ""])
 def test_an_unknown_task_is_refused_at_once(task):
-    with pytest.raises(SettingError, match="task must be one of add, .*, copy, "):
+    with pytest.raises(SettingError, match=r"task must be one of add, .*, copy, "):
         make_config(task, "compr")
 
 

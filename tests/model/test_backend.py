@@ -19,6 +19,7 @@ from constrained_dnc.model.backend import FusedBackend, PureBackend, choose_back
 from constrained_dnc.model.build import build_dnc
 from constrained_dnc.model.controllers import AbstractController, ControllerStep
 from constrained_dnc.parts import APPROACHES, Approach
+from constrained_dnc.tasks.chomsky import ReverseString
 from constrained_dnc.tasks.registry import get_task
 
 
@@ -42,8 +43,18 @@ class Own(AbstractController):
         return jnp.zeros(0)
 
 
+class FocalReverse(ReverseString):
+    """A task with a loss of its own: hard tokens weigh more."""
+
+    name = "focal-reverse"
+
+    def loss(self, outputs, batch):
+        right = jnp.sum(jax.nn.softmax(outputs) * batch.targets, axis=-1)
+        return jnp.sum(jnp.where(batch.mask, -((1 - right) ** 2) * jnp.log(right), 0), axis=0)
+
+
 def model_and_batch(approach="compr+reg", task="sort"):
-    task = get_task(task)
+    task = get_task(task) if isinstance(task, str) else task
     batch = task.sample(0, 3, 4)
     return build_dnc(APPROACHES[approach], task, SMALL, key=jax.random.key(0)), batch
 
@@ -51,13 +62,18 @@ def model_and_batch(approach="compr+reg", task="sort"):
 @compiled
 @pytest.mark.parametrize(
     ("approach", "task"),
-    [("compr+reg", "sort"), ("stateless-baseline", "search"), ("lstm-reg", "logic")],
+    [
+        ("compr+reg", get_task("sort")),
+        ("stateless-baseline", get_task("search")),
+        ("lstm-reg", get_task("logic")),
+        ("round+reg", get_task("chomsky/stack-manipulation")),
+        ("compr+reg", FocalReverse()),
+    ],
+    ids=lambda value: getattr(value, "name", value),
 )
 def test_both_backends_agree(approach, task):
     model, batch = model_and_batch(approach, task)
-    pure, quick = (
-        choose_backend(choice, model, get_task(task).loss) for choice in ("pure", "auto")
-    )
+    pure, quick = (choose_backend(choice, model, task.loss) for choice in ("pure", "auto"))
     assert (pure.name, quick.name) == ("pure", "fused")
     (loss, parts, gradient), (loss_2, parts_2, gradient_2) = (
         backend.value_and_grad(model, batch) for backend in (pure, quick)

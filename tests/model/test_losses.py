@@ -11,6 +11,7 @@ import reference
 from constrained_dnc.errors import SettingError
 from constrained_dnc.model.constraints import Compression, Regularisation, state_loss
 from constrained_dnc.model.losses import task_loss, total_loss
+from constrained_dnc.parts import Softmax
 from typing_off import without_shape_checks
 
 
@@ -42,6 +43,61 @@ def test_task_loss_is_the_mean_over_masked_steps_and_channels(kind):
                 if batch.mask[t, sample]:
                     errors.append((y - target) ** 2 if kind == "squared error" else entropy)
         np.testing.assert_allclose(ours[sample], np.mean(errors), rtol=1e-5)
+
+
+class Choices(Batch):
+    """One-hot targets in groups of 2 and 3 channels."""
+
+    def __init__(self, groups):
+        super().__init__(outputs=5)
+        rng = np.random.default_rng(5)
+        hot = [np.eye(size)[rng.integers(size, size=(6, 3))] for size in groups]
+        self.targets = jnp.asarray(np.concatenate(hot, axis=2), jnp.result_type(float))
+
+
+@pytest.mark.parametrize(("loss", "groups"), [("softmax", [5]), (Softmax((2, 3)), [2, 3])])
+def test_softmax_is_the_mean_cross_entropy_over_masked_steps_and_groups(loss, groups):
+    batch = Choices(groups)
+    outputs = 5 * np.random.default_rng(1).normal(size=(6, 3, 5))
+    ours = task_loss(jnp.asarray(outputs, jnp.float32), batch, loss)
+    for sample in range(3):
+        entropies = []
+        for t in np.flatnonzero(batch.mask[:, sample]):
+            first = 0
+            for size in groups:
+                logits = outputs[t, sample, first : first + size]
+                target = np.asarray(batch.targets)[t, sample, first : first + size]
+                shares = np.exp(logits) / np.exp(logits).sum()
+                entropies.append(-np.log(shares[target.argmax()]))
+                first += size
+        np.testing.assert_allclose(ours[sample], np.mean(entropies), rtol=1e-5)
+
+
+def test_gradient_of_softmax_agrees_with_finite_differences():
+    rng = np.random.default_rng(6)
+    with jax.enable_x64(True):
+        batch = Choices([2, 3])
+        outputs = jnp.asarray(rng.normal(size=(6, 3, 5)))
+        loss = jax.jit(lambda y: jnp.sum(task_loss(y, batch, Softmax((2, 3)))))
+        gradient = jax.grad(loss)(outputs)
+        assert not gradient[~np.asarray(batch.mask)].any()
+        for _ in range(5):
+            direction = rng.normal(size=outputs.shape)
+            slope = (loss(outputs + 1e-6 * direction) - loss(outputs - 1e-6 * direction)) / 2e-6
+            np.testing.assert_allclose(np.vdot(gradient, direction), slope, rtol=1e-7)
+
+
+def test_a_user_defined_loss_gives_one_number_per_sample():
+    def absolute(outputs, batch):
+        return jnp.mean(jnp.abs(outputs - batch.targets), axis=(0, 2))
+
+    batch, outputs = Batch(), jnp.ones((6, 3, 2))
+    expected = np.abs(1 - np.asarray(batch.targets)).mean(axis=(0, 2))
+    np.testing.assert_allclose(task_loss(outputs, batch, absolute), expected, rtol=1e-6)
+    with pytest.raises(SettingError, match=r"one number per sample, of shape \(3,\), not \(\)"):
+        task_loss(outputs, batch, lambda outputs, batch: jnp.mean(outputs))
+    with pytest.raises(SettingError, match=r"user-defined loss failed \(.*test_losses.py, line"):
+        task_loss(outputs, batch, lambda outputs, batch: outputs + batch.wrong)
 
 
 @pytest.mark.parametrize("num_pairs", [1, 5, 15, 100])
