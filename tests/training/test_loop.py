@@ -4,6 +4,7 @@ import math
 import os
 import shutil
 import signal
+import sys
 import threading
 from dataclasses import replace
 
@@ -266,3 +267,16 @@ def test_lost_lines_of_the_metrics_are_said(finished, tmp_path):
     train(CONFIG, folder, observer=watcher)
     last = load_run(folder).metrics[-1]["iteration"]
     assert f"{path} has lost its lines after iteration {last}; the rest is kept" in watcher.warnings
+
+
+def test_a_model_that_is_too_large_is_one_sentence(tmp_path):
+    config = replace(CONFIG, model=replace(CONFIG.model, hidden_size=2**31 - 1))
+    with pytest.raises(SettingError, match="model is too large"):
+        train(config, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_user_code_that_exits_is_an_error_of_the_run(tmp_path):
+    with pytest.raises(RunError, match=r"user-defined code ended the process: SystemExit\(0\)"):
+        train(CONFIG, tmp_path / "run", threads=1, observer=Watcher(3, lambda: sys.exit(0)))
+    assert load_run(tmp_path / "run").status.state == "failed"

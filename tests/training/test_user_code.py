@@ -287,3 +287,19 @@ def test_arrays_of_user_defined_parts_are_trained_saved_and_loaded(tmp_path, mon
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "another-account"))
     with pytest.raises(RunError, match="user-defined"):
         load_run(tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        ("numerals += 1; return numerals % 5", r"line 7: ValueError: .*read-only"),
+        ("sys.exit(0)", r"line 7: SystemExit: 0"),
+    ],
+)
+def test_a_rule_that_changes_its_argument_or_exits_is_one_sentence(tmp_path, rule, said):
+    text = "\nimport sys\nfrom constrained_dnc.tasks.numeral import Copy\nclass Odd(Copy):\n"
+    text += f'    name = "odd"\n    def rule(self, numerals):\n        {rule}\n'
+    (tmp_path / "odd.py").write_text(text)
+    config = tiny_config(f"{tmp_path / 'odd.py'}:Odd", iterations=4)
+    with pytest.raises(SettingError, match=f"the rule of the task odd failed .*odd.py, {said}"):
+        train(config, tmp_path / "run", threads=1)

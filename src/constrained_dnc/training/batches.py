@@ -34,6 +34,10 @@ Curriculum: TypeAlias = Callable[[int], tuple[int, int]]
 def make_curriculum(config: TrainingConfig) -> Curriculum:
     """The training lengths of the config: stages, a user-defined function, or one fixed range.
 
+    Args:
+        config: Its `curriculum` has the stages or names the function, and no length may be outside
+            `min_length` to `max_length`.
+
     >>> lengths = make_curriculum(TrainingConfig(min_length=1, curriculum="0:1..5,100:2..8"))
     >>> lengths(1), lengths(100), lengths(101)
     ((1, 5), (1, 5), (2, 8))
@@ -88,7 +92,14 @@ def sample_iteration(
 def training_batch(
     task: AbstractTask, config: Config, iteration: int, lengths: Curriculum | None = None
 ) -> Batch:
-    """The batch of an update, of a random length; `lengths` saves loading the curriculum again."""
+    """The batch of an update, all of one random length.
+
+    Args:
+        task: Draws the samples.
+        config: Its seed fixes the length and the samples of every iteration.
+        iteration: The update, from 1.
+        lengths: The curriculum of the config; by default it is made for this batch alone.
+    """
     training = config.training
     shortest, longest = (lengths or make_curriculum(training))(iteration)
     generator = generator_of((config.seed, LENGTHS, iteration))
@@ -97,7 +108,7 @@ def training_batch(
 
 
 def constraint_key(config: Config, iteration: int) -> Array:
-    """The random key of an update, for constraints such as noise."""
+    """The random key of an update, for constraints such as noise; iterations count from 1."""
     return jax.random.fold_in(jax.random.key(config.seed), iteration)
 
 
@@ -110,5 +121,12 @@ def entropy_batch(task: AbstractTask, config: Config, iteration: int) -> Batch:
 def evaluation_batch(
     task: AbstractTask, settings: EvaluationConfig, length: int, index: int
 ) -> Batch:
-    """A batch of one length; it depends on the evaluation seed, not on the run or the model."""
+    """A batch for evaluation; it depends on the evaluation seed, not on the run or the model.
+
+    Args:
+        task: Draws the samples.
+        settings: Its seed and batch size.
+        length: The input length of all samples.
+        index: Counts the batches of this length from 0.
+    """
     return task.sample((settings.seed, EVALUATION, length, index), settings.batch_size, length)

@@ -36,29 +36,56 @@ class Snapshot:
     """The progress after an iteration."""
 
     iteration: int
+    """The updates so far, skipped ones included."""
     iterations: int
+    """The updates of the whole run."""
     loss: float
+    """The loss of this iteration's batch, those of the constraints included."""
     running_unseen_loss: float | None
+    """The running mean of the task loss at the unseen length; None before the first measurement."""
     best_iteration: int | None
+    """The iteration at which that mean was lowest."""
     skipped_updates: int
+    """Updates that were not finite, and were not made."""
 
 
 class Observer:
-    """Receives messages, metrics and progress; subclass it for a logger or a display."""
+    """Receives messages, metrics and progress of a training; subclass it for a logger or a display.
+
+    All methods are called between two iterations, in the thread that trains. An exception ends the
+    training; the run can be resumed.
+    """
 
     def say(self, sentence: str) -> None:
-        """Called with messages."""
+        """Show a message.
+
+        Args:
+            sentence: One line, such as the backend that is used and why.
+        """
         logger.info(sentence)
 
     def warn(self, sentence: str) -> None:
-        """Called with warnings."""
+        """Show a warning.
+
+        Args:
+            sentence: One line, such as the reason why an update was skipped.
+        """
         logger.warning(sentence)
 
     def log(self, iteration: int, values: Mapping[str, float | int | None]) -> None:
-        """Called with every line that goes to metrics.jsonl."""
+        """Record the values of a line of metrics.jsonl.
+
+        Args:
+            iteration: The iteration, from 1.
+            values: Numbers by name; docs/runs.md lists them. They may be infinite or NaN.
+        """
 
     def progress(self, snapshot: Snapshot) -> None:
-        """Called after every iteration."""
+        """Show how far training has got; called after every iteration.
+
+        Args:
+            snapshot: The progress.
+        """
 
 
 def require_loggers(names: Iterable[str]) -> None:
@@ -75,7 +102,12 @@ def require_loggers(names: Iterable[str]) -> None:
 
 @contextmanager
 def open_loggers(names: Iterable[LoggerChoice], run: Run) -> Iterator[Log]:
-    """A function that sends the values of an iteration to all loggers, which are closed at exit."""
+    """A function that sends the values of an iteration to all loggers, which are closed at exit.
+
+    Args:
+        names: `tensorboard`, `wandb` or `trackio`; a name that is given twice counts once.
+        run: The run that is trained. TensorBoard's and W&B's files are in its folder.
+    """
     with ExitStack() as stack:
         logs = []
         for name in dict.fromkeys(names):
@@ -87,7 +119,7 @@ def open_loggers(names: Iterable[LoggerChoice], run: Run) -> Iterator[Log]:
             logs.append(log)
 
         def log_all(iteration: int, values: Mapping[str, float | int | None]) -> None:
-            finite = {n: value for n, value in values.items() if finite_or_none(value) is not None}
+            finite = {name: v for name, v in values.items() if finite_or_none(v) is not None}
             for log in logs:
                 log(iteration, finite)
 

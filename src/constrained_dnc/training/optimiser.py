@@ -62,7 +62,11 @@ def guarded_update(optimiser: optax.GradientTransformation) -> Update:
 
 
 def make_optimiser(config: TrainingConfig) -> optax.GradientTransformation:
-    """Clipping by the global norm, then the optimiser of the config."""
+    """Clipping by the global norm, then the optimiser of the config.
+
+    Args:
+        config: Names the optimiser, its settings, its schedule and the largest norm.
+    """
     kind, settings = split_recipe(OPTIMISER, config.optimiser)
     function, rate = _find_optimiser(kind), make_schedule(config)
     refuse_text(kind, function, settings)
@@ -95,7 +99,11 @@ def _fields_for(
 
 
 def make_schedule(config: TrainingConfig) -> Rate:
-    """The learning rate of the config."""
+    """The learning rate of the config: a number, or a function of the number of updates so far.
+
+    Args:
+        config: Names the schedule; the built-in ones end after its number of iterations.
+    """
     kind, settings = split_recipe(SCHEDULE, config.schedule)
     if not is_import_path(kind):
         return _built_in_schedule(kind, config.learning_rate, config.iterations, **settings)

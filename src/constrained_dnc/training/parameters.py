@@ -10,7 +10,7 @@ import equinox as eqx
 import jax
 
 from constrained_dnc.config import Config, SelectionRule, Start
-from constrained_dnc.errors import RunError, SettingError
+from constrained_dnc.errors import RunError, SettingError, first_line
 from constrained_dnc.files import Tensors, checksum, read_tensors, write_tensors
 from constrained_dnc.model.backend import AbstractBackend, choose_backend
 from constrained_dnc.model.build import build_dnc
@@ -39,8 +39,11 @@ def with_parameters(model: Model, tensors: Tensors, prefix: str = "parameters") 
 def initial_model(config: Config) -> DNC:
     """The model before training, in single precision whatever JAX's default is."""
     task = get_task(config.task)
-    with jax.enable_x64(False):
-        return build_dnc(config.approach, task, config.model, key=jax.random.key(config.seed))
+    try:
+        with jax.enable_x64(False):
+            return build_dnc(config.approach, task, config.model, key=jax.random.key(config.seed))
+    except (NotImplementedError, OverflowError) as error:  # JAX draws at most 2**64 bits at once
+        raise SettingError(f"model is too large ({first_line(error)})") from error
 
 
 def backend_for(

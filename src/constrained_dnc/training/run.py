@@ -67,16 +67,6 @@ PLANNED_BACKEND = "auto"
 
 
 @dataclass(frozen=True)
-class Selected:
-    """A model with selected parameters, and their origin."""
-
-    model: DNC
-    iteration: int
-    running_mean: float | None  # of the loss or score that selected it
-    rule: SelectionRule
-
-
-@dataclass(frozen=True)
 class Run:
     """A run directory, opened for reading; make one with `train` or `load_run`."""
 
@@ -85,6 +75,7 @@ class Run:
     backend: str
     """fused, pure, the qualified class name of a user-defined backend, or auto: not yet chosen."""
     threads: int
+    """How many threads shared a batch in the backend fused."""
 
     @cached_property
     def task(self) -> AbstractTask:
@@ -147,12 +138,15 @@ class Run:
         return self.folder.is_relative_to(zoo.MODELS)
 
     def selected(self, rule: SelectionRule | None = None) -> Selected:
-        """The parameters that a rule selected; training/selection.py says how."""
+        """The model with the parameters that a rule selected, by default the default rule.
+
+        Args:
+            rule: `unseen`, `seen` or `score`; training/selection.py says how they select.
+        """
         path, tensors, metadata = self.read_selected(rule)
         model = load_model(self.config, tensors, path)
-        return Selected(
-            model, metadata["iteration"], metadata["running_mean"], metadata["selection"]
-        )
+        rule, iteration, mean = (metadata[n] for n in ("selection", "iteration", "running_mean"))
+        return Selected(model, self, rule, iteration, mean)
 
     def read_selected(
         self, rule: SelectionRule | None = None
@@ -177,11 +171,26 @@ class Run:
         return path, tensors, metadata
 
 
-def load_run(folder: str | Path, *, trust_code: bool = False) -> Run:
-    """Open a run directory, or a pretrained model by its name, zoo:TASK/APPROACH.
+@dataclass(frozen=True)
+class Selected:
+    """A model with its origin: the run it was trained in, and the rule that selected it."""
 
-    A run with user-defined parts names files that would be executed. Without `trust_code` it is
-    refused, unless this user has trained with these files as they are now.
+    model: DNC
+    run: Run
+    rule: SelectionRule
+    iteration: int
+    """The updates after which the model had these parameters."""
+    running_mean: float | None
+    """The running mean of the loss or score that selected them."""
+
+
+def load_run(folder: str | Path, *, trust_code: bool = False) -> Run:
+    """Open a run for reading.
+
+    Args:
+        folder: A run directory, or the name of a pretrained model, zoo:TASK/APPROACH.
+        trust_code: Whether user-defined code that the run names may be executed. Without it such a
+            run is refused unless this user has trained with the code as it is now.
     """
     run = open_run(folder)
     if run.config.user_code:
@@ -233,9 +242,12 @@ def save_run(
 ) -> Run:
     """Make a run directory from a model trained in another loop; every command can read it.
 
-    `config` must describe the model: its task, approach and sizes. `iteration` is the number of
-    updates, by default as in the config. `selection` is the rule under which the parameters are
-    stored; commands use `score` by default.
+    Args:
+        model: The trained model.
+        config: Describes the model: its task, approach and sizes.
+        folder: The run directory to make; it must be empty or absent.
+        iteration: The number of updates, by default as in the config.
+        selection: The rule under which the parameters are stored; commands use `score` by default.
     """
     config, folder = with_absolute_paths(config), Path(folder)
     if selection not in RULES:
@@ -284,9 +296,13 @@ def _single_precision(config: Config, model: DNC) -> DNC:
 def load_pretrained(
     task: str, approach: str, selection: SelectionRule | None = None
 ) -> tuple[DNC, AbstractTask]:
-    """A pretrained model and its task; `cdnc zoo` lists them.
+    """A pretrained model and its task.
 
-    All come with the parameters selected by `score`, some also with those of another rule.
+    Args:
+        task: The name of a task, such as `sort`.
+        approach: The name of an approach, such as `compr+reg`; `cdnc zoo` lists what there is.
+        selection: A selection rule. All models come with the parameters selected by `score`, some
+            also with those of another rule.
     """
     run = load_run(f"{zoo.PREFIX}{task}/{approach}")
     return run.selected(selection).model, run.task
