@@ -20,7 +20,6 @@ from typing import Any
 
 from constrained_dnc.config import RULES, SelectionRule, max_length_of
 from constrained_dnc.evaluation.digital import digital_of
-from constrained_dnc.evaluation.subject import free_capacity_of
 from constrained_dnc.files import read_json, write_json
 from constrained_dnc.report import Report
 from constrained_dnc.report.states import embed_all, wanted_embeddings
@@ -32,7 +31,7 @@ from constrained_dnc.study.layout import (
     STUDY,
     run_folder,
 )
-from constrained_dnc.training.folder import CONFIG, DIGITAL, FREE_CAPACITY, SELECTED, STATUS
+from constrained_dnc.training.folder import CONFIG, DIGITAL, SELECTED, STATUS
 from constrained_dnc.training.run import Run, load_run
 from constrained_dnc.zoo import RULE, SCORES
 
@@ -110,12 +109,11 @@ def _ship_model(study: Study, run: Run, target: Path, metadata: dict[str, object
             rules.append(rule)
     counts = {}
     for rule in rules:
-        free_capacity_of(run, run.selected(rule))  # makes sure that it is stored
         digital = digital_of(run, run.selected(rule))
         counts[rule] = digital.state_count
         if digital.states is None or len(digital.states) <= MOST_STATES:
             shutil.copyfile(run.folder / DIGITAL[rule], target / DIGITAL[rule])
-    for name in (CONFIG, STATUS, *(SELECTED[rule] for rule in rules), FREE_CAPACITY):
+    for name in (CONFIG, STATUS, *(SELECTED[rule] for rule in rules)):
         shutil.copyfile(run.folder / name, target / name)
     metadata |= {
         "trial": run.config.seed,

@@ -264,7 +264,7 @@ def test_a_state_of_another_kind_is_refused():
     with pytest.raises(SettingError, match="the state must be"):
         model.with_memory_size(9).unroll(inputs, state=state)
     with pytest.raises(SettingError, match="a growing memory cannot continue from a state"):
-        model.with_memory_size(Growing(5, 1.0)).unroll(inputs, state=state)
+        model.with_memory_size(Growing(5)).unroll(inputs, state=state)
     with pytest.raises(SettingError, match=r"the state must be .*\(1, 4\).*, not .*\(2, 4\)"):
         model.unroll(inputs[:, :1], state=state)
 

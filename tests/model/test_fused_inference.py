@@ -36,7 +36,7 @@ def agree(dnc: DNC, inputs, **kernel) -> None:
 
 @compiled
 @pytest.mark.parametrize("writes", ["one-hot", "one-hot-allocation"])
-@pytest.mark.parametrize("size", [1, 13, Growing(3, 2.5)], ids=str)
+@pytest.mark.parametrize("size", [1, 13, Growing(3)], ids=str)
 @pytest.mark.parametrize("approach", ["lstm-compr", "stateless-baseline", "compr+reg+used"])
 def test_one_hot_writes_agree_with_the_pure_model(approach, size, writes):
     dnc = with_writes(small_dnc(approach, ODD), writes).with_memory_size(size)

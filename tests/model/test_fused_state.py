@@ -55,7 +55,7 @@ def test_each_backend_continues_from_the_state_of_the_other(approach):
             second.outputs, dnc.unroll(inputs).outputs[4:], rtol=1e-4, atol=1e-5
         )
     assert ours.forward(dnc, inputs, keep_state=False).state is None
-    assert ours.forward(dnc.with_memory_size(Growing(5, 2.0)), inputs).state is None
+    assert ours.forward(dnc.with_memory_size(Growing(5)), inputs).state is None
 
 
 @compiled
@@ -88,4 +88,4 @@ def test_a_state_of_another_model_is_refused():
         with pytest.raises(SettingError, match="the state must be arrays of the shapes"):
             backend.forward(other, values, state)
     with pytest.raises(SettingError, match="growing memory cannot continue from a state"):
-        backend.forward(dnc.with_memory_size(Growing(13, 2.0)), inputs, state)
+        backend.forward(dnc.with_memory_size(Growing(13)), inputs, state)

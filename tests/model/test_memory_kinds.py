@@ -122,7 +122,7 @@ def test_only_the_memory_of_a_dnc_grows_and_is_fused():
     for kind in KINDS[1:]:
         model = model_with(kind)
         with pytest.raises(SettingError, match="is a memory that cannot grow"):
-            model.with_memory_size(Growing(5, 2.0))
+            model.with_memory_size(Growing(5))
         assert "fused has no memory" in choose_backend("auto", model, "squared error").reason
 
 

@@ -248,7 +248,8 @@ def arrays(trace: Trace) -> dict[str, Any]:
         "reads": inside.reads.reshape(*inside.interface.free_gates.shape, -1),
     }
     parts |= {name: getattr(inside.interface, name) for name in vars(inside.interface)}
-    parts |= {name: getattr(inside.memory, name) for name in vars(inside.memory) if name != "link"}
+    memory = vars(inside.memory).items()
+    parts |= {name: array for name, array in memory if name not in ("link", "writes")}
     return {name: np.asarray(array)[:, 0] for name, array in parts.items() if array is not None}
 
 

@@ -44,6 +44,7 @@ class MemoryState(eqx.Module):
     write_weights: Float[Array, "*batch slots"]  # w^w
     read_weights: Float[Array, "*batch reads slots"]  # w^r
     slots: Int[Array, "*batch"] | None = None  # that exist, in a growing memory
+    writes: Int[Array, "*batch"] | None = None  # so far, to a growing memory
 
 
 class Interface(eqx.Module):
@@ -91,9 +92,9 @@ class DNCMemory(AbstractMemory):
 
     def initial_state(self, dtype: DTypeLike, num_steps: int | None = None) -> MemoryState:
         """An empty memory: all zero."""
-        size, slots = self.size, None
+        size, slots, writes = self.size, None, None
         if isinstance(size, Growing):
-            slots = jnp.asarray(size.start, jnp.int32)
+            slots, writes = jnp.asarray(size.start, jnp.int32), jnp.asarray(0, jnp.int32)
             size = size.limit if num_steps is None else size.capacity(num_steps)
         zeros = jnp.zeros(size, dtype)
         return MemoryState(
@@ -104,6 +105,7 @@ class DNCMemory(AbstractMemory):
             write_weights=zeros,
             read_weights=jnp.zeros((self.num_reads, size), dtype),
             slots=slots,
+            writes=writes,
         )
 
     def __call__(
@@ -114,9 +116,10 @@ class DNCMemory(AbstractMemory):
         usage = usage_after_step(
             state.usage, state.write_weights, state.read_weights, xi.free_gates
         )
-        slots = exists = None  # of a fixed size: all slots exist
-        if isinstance(self.size, Growing) and state.slots is not None:
-            slots = slots_after_growth(state.slots, usage, self.size)
+        slots = writes = exists = None  # of a fixed size: all slots exist
+        if state.slots is not None and state.writes is not None:
+            slots = slots_after_growth(state.slots, usage, state.writes)
+            writes = state.writes + 1
             exists = slot_mask(slots, usage.shape[-1])
 
         keys, strengths = xi.write_key[None, :], xi.write_strength[None]
@@ -135,8 +138,12 @@ class DNCMemory(AbstractMemory):
         content = self.lookup(memory, xi.read_keys, xi.read_strengths, used, exists)
         read_weights = _read_weights(content, link, state.read_weights, xi)
         reads = read_weights @ memory  # r = M^T w^r
-        after = MemoryState(memory, usage, link, precedence, write_weights, read_weights, slots)
-        return after, reads.ravel()
+        return (
+            MemoryState(
+                memory, usage, link, precedence, write_weights, read_weights, slots, writes
+            ),
+            reads.ravel(),
+        )
 
     def split(self, vector: Float[Array, "interface"]) -> Interface:
         """Cut the interface vector into its parts and bring each into its range."""

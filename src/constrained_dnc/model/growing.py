@@ -1,7 +1,8 @@
-"""A memory that grows with its input: it gets new slots whenever too few are free.
+"""A memory that grows with its input: at least half of its slots are empty, however many it needs.
 
 It starts with the slots of training. Slots that do not exist yet have no effect, so an input that
-fits is answered as with a fixed memory of that size. For trained models only: it has no gradient.
+fills no more than half of them is answered as with a fixed memory of that size. For trained models
+only: it has no gradient.
 """
 
 from __future__ import annotations
@@ -10,25 +11,25 @@ from dataclasses import dataclass
 
 import jax.numpy as jnp
 
-from constrained_dnc.errors import require_integer, require_number
+from constrained_dnc.errors import require_integer
 from constrained_dnc.shapes import Array, Bool, Float, Int
+
+IN_USE = 0.05
+"""A slot with more usage is in use. Scores are the same from 0.01 to 0.1 (docs/memory-size.md)."""
 
 
 @dataclass(frozen=True)
 class Growing:
-    """A growing memory: whenever less than `free_capacity` is free, slots are added to reach it."""
+    """A growing memory: before each write, it gets as many slots as it takes to be half empty."""
 
     start: int
     """Slots before the first step: those of training."""
-    free_capacity: float
-    """F: the smallest sum of 1 - usage over the slots at training lengths."""
     limit: int = 5000
     """The largest number of slots; an input that needs more is refused."""
 
     def __post_init__(self) -> None:
         require_integer("memory_size.start", self.start, 1)
         require_integer("memory_size.limit", self.limit, self.start)
-        require_number("memory_size.free_capacity", self.free_capacity, 0.0, float(self.start))
 
     @property
     def refusal(self) -> str:
@@ -39,8 +40,8 @@ class Growing:
         )
 
     def capacity(self, steps: int) -> int:
-        """The most slots that this many steps can need: each step fills at most one."""
-        return min(self.limit, self.start + steps)
+        """The most slots that this many steps can need: each write takes at most one into use."""
+        return min(self.limit, max(self.start, 2 * steps))
 
 
 def slot_mask(slots: Int[Array, "*batch"], capacity: int) -> Bool[Array, "*batch slots"]:
@@ -49,9 +50,12 @@ def slot_mask(slots: Int[Array, "*batch"], capacity: int) -> Bool[Array, "*batch
 
 
 def slots_after_growth(
-    slots: Int[Array, ""], usage: Float[Array, "slots"], growing: Growing
+    slots: Int[Array, ""], usage: Float[Array, "slots"], writes: Int[Array, ""]
 ) -> Int[Array, ""]:
-    """The number of slots for the coming write; it may exceed the limit."""
-    exists = slot_mask(slots, usage.shape[-1])
-    missing = growing.free_capacity - jnp.sum(jnp.where(exists, 1 - usage, 0))
-    return slots + jnp.maximum(0, jnp.ceil(missing)).astype(slots.dtype)
+    """The number of slots for the coming write; it may exceed the limit.
+
+    Soft writes leave a little usage everywhere, so that no more slots count as in use than there
+    were writes.
+    """
+    in_use = jnp.minimum(jnp.sum(usage > IN_USE), writes)
+    return jnp.maximum(slots, 2 * in_use).astype(slots.dtype)

@@ -150,7 +150,7 @@ def estimate_seconds(plan: Plan, config: Config) -> dict[str, float]:
     batch = subject.batch(training.unseen_length, 0)
     evaluation, slots = 0.0, config.model.memory_size
     for memory in memories_of(config):
-        running = growing_memory(slots, slots / 2) if memory == GROWING else memory
+        running = growing_memory(slots) if memory == GROWING else memory
         once = _seconds(lambda: outputs_of(backend, model, running, batch.inputs).sum())  # noqa: B023
         (timed,) = make_plan(subject.settings, slots, [batch.length], [memory], 1)
         rows = make_plan(subject.settings, slots, memories=[memory])

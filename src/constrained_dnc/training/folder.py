@@ -10,7 +10,6 @@ nonfinite/iteration-ITERATION.safetensors           the parameters before a skip
 tensorboard/, wandb/     the metrics again, with --log
 lock                     held by the process that trains
 evaluation.parquet       scores, one row per rule, memory, inference and length
-free-capacity.json       the least free capacity of selected parameters, for a growing memory
 digital-RULE.safetensors  the digital parts of selected parameters, and how they were chosen
 frontier.png             a heat map of scores over length and memory size
 analyses.npz             state-space and memory analyses of selected parameters, by a study
@@ -41,7 +40,6 @@ START = "start.safetensors"
 FILES = (CONFIG, STATUS, METRICS, START, *CHECKPOINTS, *SELECTED.values())
 """The files that are written under the lock."""
 TENSORBOARD, WANDB = "tensorboard", "wandb"
-FREE_CAPACITY = "free-capacity.json"
 DIGITAL: dict[SelectionRule, str] = {rule: f"digital-{rule}.safetensors" for rule in SELECTED}
 FRONTIER = "frontier.png"
 EVALUATION, ANALYSES, FAILURE = "evaluation.parquet", "analyses.npz", "failure.txt"

@@ -1,8 +1,8 @@
 """Pretrained models that come with the package, named zoo:TASK/APPROACH.
 
 A model is a folder `models/TASK/APPROACH` with the files of a run (config.json, status.json, the
-parameters selected by score and, where they generalise to longer inputs, by another rule,
-free-capacity.json) and scores.json: its origin and its scores.
+parameters selected by score and, where they generalise to longer inputs, by another rule) and
+scores.json: its origin and its scores.
 """
 
 from __future__ import annotations

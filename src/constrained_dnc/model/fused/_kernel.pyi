@@ -14,9 +14,6 @@ class Settings:
         writes: str = "soft",
     ) -> None: ...
 
-class Growing:
-    def __init__(self, free_capacity: float, limit: int) -> None: ...
-
 class Kernel:
     def __init__(self, threads: int, simd: str | None = None) -> None: ...
     def forward(
@@ -28,7 +25,7 @@ class Kernel:
         constraints: Sequence[tuple[str, object]],
         keep: bool,
         weights: bool,
-        growing: Growing | None = None,
+        limit: int | None = None,
         state: Mapping[str, object] | None = None,
         end: bool = False,
     ) -> tuple[

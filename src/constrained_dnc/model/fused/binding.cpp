@@ -131,11 +131,6 @@ struct Settings {
 // number of levels, snapping with the states.
 using Constraints = std::vector<std::pair<std::string, nb::object>>;
 
-struct Growing {
-  float free_capacity;
-  size_t limit;
-};
-
 class Kernel {
  public:
   Kernel(int threads, std::optional<std::string> simd)
@@ -143,14 +138,16 @@ class Kernel {
 
   nb::tuple forward(const Settings& settings, nb::dict parameters, nb::object inputs,
                     size_t memory_size, const Constraints& changes, bool keep, bool weights,
-                    std::optional<Growing> growing, std::optional<nb::dict> state, bool end) {
+                    std::optional<size_t> limit, std::optional<nb::dict> state, bool end) {
     const std::unique_lock<std::mutex> alone = enter();
     workspace_.forget();
     Shape shape = shape_of(settings, parameters, inputs, memory_size, keep);
-    if (growing) {
+    if (limit) {
       if (keep || weights) refuse("a growing memory has neither a gradient nor weights to return");
       if (state || end) refuse("a growing memory cannot continue from a state");
-      start_growing(shape, *growing);
+      shape.start = shape.slots;
+      shape.slots = checked_size("limit", *limit);
+      if (shape.slots < shape.start) refuse("a memory grows from memory_size to limit slots");
     }
     const float* values[parameter_count] = {};
     std::vector<Array> owners;
@@ -184,7 +181,7 @@ class Kernel {
       }
     }
     std::optional<Counts> slots;
-    if (growing) {
+    if (limit) {
       slots = fresh<Counts>({T, B});
       std::memset(slots->data(), 0, T * B * sizeof(int));
       results.slots = slots->data();
@@ -297,14 +294,6 @@ class Kernel {
                        [](const Constraint& c) { return c.change == Change::snap; });
   }
 
-  static void start_growing(Shape& s, const Growing& growing) {
-    s.start = s.slots;
-    s.slots = checked_size("limit", growing.limit);
-    s.free_capacity = growing.free_capacity;
-    if (s.slots < s.start || !(s.free_capacity >= 0 && s.free_capacity <= s.start))
-      refuse("a memory grows from memory_size to limit slots, of which free_capacity are free");
-  }
-
   Workspace workspace_;
   size_t forwards_ = 0;  // a backward names the one it belongs to
   std::mutex busy_;
@@ -318,12 +307,10 @@ NB_MODULE(_kernel, m) {
       .def(nb::init<std::string, int, int, float, std::optional<float>, bool, std::string>(),
            "controller"_a, "word_size"_a, "num_reads"_a, "forget_bias"_a,
            "clip_value"_a = nb::none(), "used_slots"_a = false, "writes"_a = "soft");
-  nb::class_<Growing>(m, "Growing", "How a memory grows.")
-      .def(nb::init<float, size_t>(), "free_capacity"_a, "limit"_a);
   nb::class_<Kernel>(m, "Kernel", "A reusable workspace and the threads that work in it.")
       .def(nb::init<int, std::optional<std::string>>(), "threads"_a, "simd"_a = nb::none())
       .def("forward", &Kernel::forward, "settings"_a, "parameters"_a, "inputs"_a, "memory_size"_a,
-           "constraints"_a, "keep"_a, "weights"_a, "growing"_a = nb::none(), "state"_a = nb::none(),
+           "constraints"_a, "keep"_a, "weights"_a, "limit"_a = nb::none(), "state"_a = nb::none(),
            "end"_a = false)
       .def("backward", &Kernel::backward, "of"_a, "output_cotangents"_a, "cell_cotangents"_a.none())
       .def_prop_ro("simd", &Kernel::simd)

@@ -79,7 +79,7 @@ void initial_state(const Run& run) {
   for (int i = 0; i < run.b; ++i) {
     std::memset(run.control(0) + size_t(i) * run.control_row + run.X, 0, run.RW * sizeof(float));
     if (s.recurrent()) initial_controller(run, i);
-    if (s.resizes()) *run.extent(i) = {s.start ? s.start : s.slots, 0, 0};
+    if (s.resizes()) *run.extent(i) = {s.start ? s.start : s.slots, 0, 0, 0};
     else empty_memory(run.memory_state(0, i), run.sizes);
     if (s.continues) continue_memory(run, i);
   }

@@ -43,21 +43,17 @@ void widen(Extent& e, const MemoryState& old, float* link, MemorySizes& s) {
   e.visited = s.visited;
 }
 
-// The sum of 1 - usage over the slots that exist; nothing of those that are not visited is used.
-float free_capacity(const Extent& e, const float* usage, const MemorySizes& s) {
-  Vec total{};
-  for (int j = 0; j < s.span; j += lanes) {
-    const Vec left = 1.0f - load(usage + j);
-    total += j + lanes < s.span || s.visited == s.span ? left : (s.last ? left : Vec{});
-  }
-  return sum(total) + float(e.existing - s.visited);
-}
+constexpr float in_use = 0.05f;  // IN_USE of growing.py
 
-// Whether slots were added, because less is free than the memory needs.
+// Whether slots were added, so that half of them are empty before the coming write.
 bool slots_after_growth(Extent& e, const float* usage, const MemorySizes& s) {
-  const float free = free_capacity(e, usage, s);
-  if (!(free < s.free_capacity)) return false;
-  e.existing += int(__builtin_ceilf(s.free_capacity - free));
+  if (!s.grows) return false;
+  int count = 0;
+  for (int i = 0; i < s.visited; ++i) count += usage[i] > in_use;
+  const int needed = 2 * (count < e.writes ? count : e.writes);
+  ++e.writes;
+  if (needed <= e.existing) return false;
+  e.existing = needed;
   return true;
 }
 

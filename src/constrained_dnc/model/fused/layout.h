@@ -102,7 +102,7 @@ struct AccessBackScratch {
 // were never written: with the look-up over used slots nothing can depend on them.
 struct Extent {
   int existing, touched;
-  int visited;  // until now
+  int visited, writes;  // until now
 };
 
 // Sizes of the above in floats.

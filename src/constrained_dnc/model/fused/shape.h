@@ -43,8 +43,7 @@ struct Shape {
   bool used_slots;          // look-up over used slots
   Writes writes;
   bool continues;           // from a state; otherwise from an empty memory
-  int start;                // slots of a growing memory at first; 0: all `slots`, always
-  float free_capacity;      // with less than this a growing memory grows, up to `slots`
+  int start;                // slots of a memory that grows up to `slots`; 0: all, always
 
   CDNC_INLINE bool recurrent() const { return controller != Controller::feed_forward; }
   CDNC_INLINE int reads() const { return heads * word; }
@@ -54,11 +53,12 @@ struct Shape {
   // Without `keep` only slots that were touched need to be visited.
   CDNC_INLINE bool visits_touched() const { return used_slots && !keep && !continues; }
   CDNC_INLINE bool resizes() const { return start > 0 || visits_touched(); }
-  // The most slots that can be visited: each step fills at most one, and at most `start` need to be
-  // free.
+  // The most slots that can be visited: a growing memory is half empty, and each write takes at most
+  // one slot into use.
   CDNC_INLINE int room() const {
     long most = slots;
-    if (start && long(start) + steps < most) most = long(start) + steps;
+    const long needed = start > 2L * steps ? start : 2L * steps;
+    if (start && needed < most) most = needed;
     if (visits_touched() && long(touched_per_write) * steps < most)
       most = long(touched_per_write) * steps;
     return int(most);

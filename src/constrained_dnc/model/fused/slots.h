@@ -15,16 +15,15 @@ namespace {
 
 struct MemorySizes : Padded {
   int visited, span;    // slots; slots padded to full vectors
+  bool grows;
   int limit;            // of a memory that grows
-  float free_capacity;  // of a memory that grows
   bool used_slots;      // look-up over used slots
   Writes writes;
   Mask last;            // the slots of the last vector that exist
   Mask after[lanes];    // the lanes after each lane
   Mask others[lanes];   // all lanes but one
   explicit MemorySizes(const Shape& s)
-      : Padded(s, lanes), limit(s.slots),
-        free_capacity(s.start ? s.free_capacity : -__builtin_inff()), used_slots(s.used_slots),
+      : Padded(s, lanes), grows(s.start > 0), limit(s.slots), used_slots(s.used_slots),
         writes(s.writes) {
     resize(s.slots < row ? s.slots : row);
     for (int k = 0; k < lanes; ++k) {

@@ -109,13 +109,11 @@ class FusedUnroll:
             dnc.check_state(state, values.shape[1])
         start = None if state is None else _state_arrays(state)
         changes = _changes(dnc, values.shape[:2], key)
-        size, growth = dnc.memory.size, None
-        if isinstance(size, Growing):
-            growth = _kernel.Growing(size.free_capacity, size.limit)
-        slots = size.start if isinstance(size, Growing) else size
+        size = dnc.memory.size
+        slots, limit = (size.start, size.limit) if isinstance(size, Growing) else (size, None)
         with _refusals():
             arrays = self._kernel.forward(
-                settings, parameters, values, slots, changes, keep, weights, growth, start, end
+                settings, parameters, values, slots, changes, keep, weights, limit, start, end
             )
         outputs, cells, reads, writes, counts, last, call_id = arrays
         after = None if last is None else _dnc_state(last)
