@@ -43,6 +43,10 @@ def test_one_file(folder, tmp_path, capsys):
         (["copy", "1 " * 251], "nor a problem: the problem has length 251; the explorer draws"),
         (["copy", "--memory", "1001"], "a number of slots from 1 to 1000"),
         (["copy", "sort", "--html", "a.html"], "copy and sort are models of different tasks"),
+        (
+            ["copy", "--html", "typo/a.html"],
+            "a.html cannot be written: there is no folder typo",
+        ),
         (["copy", "--port", "99999"], "port must be an integer from 0 (any)"),
     ],
 )

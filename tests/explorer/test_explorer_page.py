@@ -208,6 +208,26 @@ def test_two_models_side_by_side_light_dark_and_on_a_phone(browser, address, run
     assert browser.complaints() == []
 
 
+def test_a_window_that_is_resized_while_a_problem_loads(page):
+    page.run("state.step = 0; redraw(); updatePlots()")  # 0: where the new answer begins
+    assert page.complaints() == []
+    page.run("setStep(1)")
+
+
+def test_states_that_are_on_their_way_are_announced(page):
+    page.run("window.original = fetchJson; window.release = null")
+    page.run(
+        "fetchJson = (what, ...rest) => what !== 'states' ? original(what, ...rest)"
+        ": new Promise(go => { release = () => go(original(what, ...rest)); })"
+    )
+    page.run("load()")
+    page.wait("return release && $('states-0').textContent.includes('computing…')")
+    page.run("fetchJson = original; release()")
+    page.ready()
+    assert "computing" not in page.driver.find_element(By.ID, "states-0").text
+    assert page.complaints() == []
+
+
 def test_links(browser, address, runs):
     state = {
         "model": runs["compr+reg"], "rule": "unseen", "compare": runs["compr+reg"],

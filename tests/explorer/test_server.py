@@ -53,6 +53,25 @@ def test_only_this_machine_is_answered(address, what, host, status):
     assert ask(address, what, {"Host": host})[0] == status
 
 
+@pytest.mark.parametrize(
+    ("headers", "statuses"),
+    [
+        ({"Sec-Fetch-Site": "same-origin"}, (200, 200)),
+        ({"Sec-Fetch-Site": "none"}, (200, 200)),  # typed into the address bar
+        ({"Sec-Fetch-Site": "cross-site"}, (403, 403)),
+        ({"Sec-Fetch-Site": "same-site"}, (403, 403)),  # another port of this machine
+        ({"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Dest": "document"}, (200, 403)),  # a link
+        ({"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Dest": "iframe"}, (403, 403)),
+        ({"Origin": "http://evil.example"}, (403, 403)),
+        ({"Origin": "null"}, (403, 403)),
+        ({"Origin": "own"}, (200, 200)),
+    ],
+)
+def test_no_other_site_is_answered(address, headers, statuses):
+    own = {name: address[:-1] if text == "own" else text for name, text in headers.items()}
+    assert tuple(ask(address, what, own)[0] for what in ("", "models")) == statuses
+
+
 def test_no_file_is_opened_that_the_browser_names(address, runs, tmp_path):
     for name in (str(tmp_path), "/etc/passwd", runs["compr+reg"] + "/", ""):
         status, text = ask(address, "trace", model=name, problem="1 2")
@@ -68,12 +87,32 @@ def test_no_file_is_opened_that_the_browser_names(address, runs, tmp_path):
         ("trace", {"problem": "1 " * 251}, "the problem has length 251; the explorer draws"),
         ("data", {"problem": "1 x"}, "problem must be numerals"),
         ("data", {"problem": "1 2", "step": "99"}, "step must be an integer from 1"),
+        ("data", {"problem": "1 2", "step": "x"}, "step must be an integer from 1 to 6, not 'x'"),
+        ("data", {"problem": "1 2"}, "the request has no step"),
+        ("draw", {"length": "4", "seed": "x"}, "seed must be an integer from 0"),
+        ("draw", {"length": "4", "seed": "9" * 5000}, "seed must be an integer from 0"),
+        ("draw", {"length": "\N{SUPERSCRIPT TWO}", "seed": 0}, "length must be an integer from 1"),
+        (
+            "draw",
+            {"length": "\N{ARABIC-INDIC DIGIT THREE}", "seed": 0},
+            "length must be an integer",
+        ),
+        ("draw", {"seed": 0}, "the request has no length"),
+        ("draw", {"length": 4}, "the request has no seed"),
+        ("trace", {}, "the request has no problem"),
+        ("trace", {"model": "", "problem": "1"}, "model must be one of"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_sentence(address, runs, what, parameters, sentence):
-    status, text = ask(address, what, model=runs["compr+reg"], **parameters)
+    status, text = ask(address, what, **{"model": runs["compr+reg"], **parameters})
     assert status == 400
     assert sentence in json.loads(text)["error"]
+
+
+def test_a_request_without_a_model_is_refused(address):
+    for what in ("draw", "trace", "states", "machine", "data"):
+        status, text = ask(address, what, problem="1 2", length=2, seed=0, step=1)
+        assert (status, json.loads(text)) == (400, {"error": "the request has no model"})
 
 
 def test_a_trace_is_computed_once(address, runs, monkeypatch):
@@ -156,10 +195,14 @@ def test_a_training_that_is_killed_is_no_longer_shown_as_one(runs, tmp_path):
     folder = tmp_path / "run"
     shutil.copytree(runs["compr+reg"], folder)
     write_json(folder / STATUS, read_json(folder / STATUS) | {"state": "training"})
-    models = server.ModelCache([str(folder)])
+    models = server.ModelCache([str(folder), runs["compr+reg"]])
     with locked(folder / LOCK):
         assert models.model(str(folder)).is_training
-    assert models.model(str(folder)).state == "interrupted after 10 of 10 iterations"
+        assert not models.model(str(folder)).has_ended
+    killed = models.model(str(folder))
+    assert killed.state == "interrupted after 10 of 10 iterations"
+    assert not killed.has_ended  # the page goes on looking: it may be resumed
+    assert models.model(runs["compr+reg"]).has_ended
 
 
 def test_no_problem_is_offered_that_is_too_long_to_be_drawn(runs):

@@ -26,7 +26,7 @@ from constrained_dnc.model.config import GROWING
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.model.dnc_memory import DNCMemory
 from constrained_dnc.tasks.task import AbstractTask
-from constrained_dnc.training.folder import EVALUATION, LOCK, STATUS
+from constrained_dnc.training.folder import ENDED, EVALUATION, LOCK, STATUS
 from constrained_dnc.training.run import Run, load_run
 
 
@@ -90,6 +90,7 @@ class Model:
     load: Callable[[], Subject]
     state: str = "no run"  # how far the run has got
     is_training: bool = False
+    has_ended: bool = True
     rule: str = ""  # that selected the parameters
     rules: Sequence[str] = ()  # that have parameters
     iteration: int = 0  # of the parameters
@@ -150,6 +151,7 @@ def open_model(
         if is_training
         else f"{status.state} after {progress} iterations",
         is_training=is_training,
+        has_ended=status.state in ENDED,
         rule=rule,
         rules=run.rules,
         iteration=iteration,

@@ -118,7 +118,7 @@ function showNews() {
 }
 
 async function poll() {
-  if (views.some(view => (model(view.model.name) || {}).is_training)) {
+  if (views.some(view => !(model(view.model.name) || view.model).has_ended)) { // one that was stopped may be resumed
     const models = await fetchJson("models").catch(() => content.models);
     content.models = models.map(each => each.error ? model(each.name) || each : each); // it may be written just now
     showNews();

@@ -166,6 +166,7 @@ function makePanel(view, spec) {
   const panel = {...spec, view, frame, plot, section, words, scale, keys, toggle, marks: {}};
   if (name === "machine") save.remove();
   if (view.figures[name]) setFigure(panel, view.figures[name]);
+  else if (name === "states") frame.prepend(panel.waiting = element("p", {className: "soft", textContent: "computing…"}));
   else if (name === "scores") remove(panel, `No scores are stored${view.model.rule ? `; cdnc evaluate ${view.model.name} makes them` : ""}.`);
   if (name === "machine") offerMachine(panel);
   fold(panel);
@@ -322,6 +323,7 @@ function updatePlots() {
 }
 
 function showStep() {
+  if (!state.step) return; // a new problem is on its way: where its answer begins is not known yet
   for (const panel of drawnPanels()) {
     if (isMatrix(panel)) {
       panel.matrix = matrixAt(panel.view, panel.name, state.step);
@@ -428,6 +430,7 @@ async function showStates(view) {
   let why = "There is no path: the controller carries no state, or it is not finite.";
   const states = served ? await fetchJson("states", query(view)).catch(error => { why = error.message; }) : view.states;
   if (!views.includes(view)) return;
+  panel.waiting.remove();
   if (!states) return remove(panel, why);
   if (views.length > 1) panel.words.textContent += " Each model has its own plane and scale: compare shapes, not places.";
   view.path = unpack(states.path);

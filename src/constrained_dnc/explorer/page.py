@@ -16,7 +16,7 @@ from constrained_dnc.explorer import style, views
 from constrained_dnc.explorer.models import Model
 from constrained_dnc.explorer.traces import Trace, trace
 from constrained_dnc.explorer.views import machine_view
-from constrained_dnc.files import make_folder, write_atomically
+from constrained_dnc.files import write_atomically
 from constrained_dnc.model.config import MemorySize
 
 
@@ -44,6 +44,8 @@ def write(
     models: Sequence[Model], problem: str | None, memory: MemorySize | None, path: Path
 ) -> None:
     """Write the page of a problem, by default a random one, to a self-contained file."""
+    if not path.parent.is_dir():
+        raise SettingError(f"{path} cannot be written: there is no folder {path.parent}")
     first = models[0]
     if any(model.task.name != first.task.name for model in models):
         names = " and ".join(model.name for model in models)
@@ -51,7 +53,6 @@ def write(
     if problem is None:
         length = first.first_length(is_compared=len(models) > 1)
         problem = first.task.format_problem(first.task.sample(0, 1, length).problems[0])
-    make_folder(path.parent)
     page = one_file([trace(model, problem, memory) for model in models])
     write_atomically(path, page.encode())
 

@@ -18,7 +18,7 @@ import tornado.web
 from plotly.offline import get_plotlyjs
 
 from constrained_dnc.config import Inference, SelectionRule, TrainingConfig
-from constrained_dnc.errors import RunError, SettingError, one_of
+from constrained_dnc.errors import LARGEST_SEED, RunError, SettingError, one_of
 from constrained_dnc.explorer import views
 from constrained_dnc.explorer.models import (
     MAX_DRAWN_LENGTH,
@@ -80,10 +80,10 @@ class ModelCache:
 
     def trace(self, query: Query) -> Trace:
         """The trace of a model on a problem, cached."""
-        model = self.model(query["model"], query.get("rule"), query.get("inference"))
+        model = self.model(required(query, "model"), query.get("rule"), query.get("inference"))
         memory = query.get("memory")
         size = read_memory_size(memory, MAX_DRAWN_SLOTS) if memory else model.memory_size
-        text = model.task.format_problem(model.task.parse(query["problem"]))
+        text = model.task.format_problem(model.task.parse(required(query, "problem")))
         return self._traces(model, text, size)
 
     def describe(self) -> list[dict[str, Any]]:
@@ -98,11 +98,32 @@ class ModelCache:
 
     def draw(self, query: Query) -> dict[str, str]:
         """A random problem of the requested length."""
-        task, length = self.model(query["model"]).task, query["length"]
-        if not length.isdigit() or not 1 <= int(length) <= MAX_DRAWN_LENGTH:
-            raise SettingError("length", length, f"an integer from 1 to {MAX_DRAWN_LENGTH}")
-        problem = task.sample(int(query["seed"]), 1, int(length)).problems[0]
+        task = self.model(required(query, "model")).task
+        length = integer(query, "length", 1, MAX_DRAWN_LENGTH)
+        problem = task.sample(integer(query, "seed", 0, LARGEST_SEED), 1, length).problems[0]
         return {"problem": task.format_problem(problem)}
+
+
+def required(query: Query, name: str) -> str:
+    """A parameter that a request must have."""
+    if name not in query:
+        raise SettingError(f"the request has no {name}")
+    return query[name]
+
+
+def integer(query: Query, name: str, least: int, most: int) -> int:
+    """An integer that a request must have."""
+    text = required(query, name)
+    is_number = text.isascii() and text.isdigit() and len(text) < 20
+    if not is_number or not least <= int(text) <= most:
+        raise SettingError(name, text, f"an integer from {least} to {most}")
+    return int(text)
+
+
+def data_file(models: ModelCache, query: Query) -> bytes:
+    """The numbers of a trace, with the link at one step."""
+    shown = models.trace(query)
+    return views.data_file(shown, integer(query, "step", 1, len(shown.outputs)))
 
 
 JSON, HTML, SCRIPT = "application/json", "text/html", "text/javascript"
@@ -114,10 +135,7 @@ ROUTES: dict[str, tuple[str, Callable[[ModelCache, Query], Any]]] = {
     "/trace": (JSON, lambda models, query: views.view(models.trace(query))),
     "/states": (JSON, lambda models, query: views.states(models.trace(query))),
     "/machine": (JSON, lambda models, query: machine_view(models.trace(query))),
-    "/data": (
-        "application/octet-stream",
-        lambda models, query: views.data_file(models.trace(query), int(query["step"])),
-    ),
+    "/data": ("application/octet-stream", data_file),
 }
 
 
@@ -136,6 +154,16 @@ class Handler(tornado.web.RequestHandler):
 
     def initialize(self, models: ModelCache, threads: ThreadPoolExecutor) -> None:
         self.models, self.threads = models, threads
+
+    def prepare(self) -> None:
+        """Refuse what the page of another site requests; a link to this page may be anywhere."""
+        headers, request = self.request.headers, self.request
+        is_link = request.path == "/" and headers.get("Sec-Fetch-Dest") == "document"
+        is_ours = headers.get("Sec-Fetch-Site", "none") in ("none", "same-origin")
+        own = f"{request.protocol}://{request.host}"
+        if not (is_ours or is_link) or headers.get("Origin", own) != own:
+            self.set_status(403)
+            self.finish({"error": "another site may not use the explorer"})
 
     async def get(self) -> None:
         query = {name: self.get_query_argument(name) for name in self.request.query_arguments}

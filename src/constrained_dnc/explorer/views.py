@@ -54,7 +54,7 @@ def _machine_of(model: Model) -> Extraction:
 
 SHOWN = (
     *("name", "approach", "iteration", "rule", "rules", "inference", "inferences"),
-    *("state", "is_training", "memory_size", "training_lengths"),
+    *("state", "is_training", "has_ended", "memory_size", "training_lengths"),
 )
 """Fields of a model that the page shows as they are."""
 
