@@ -261,6 +261,7 @@ class MissingDuplicateString(AbstractTokenTask):
     name = "chomsky/missing-duplicate-string"
     summary = "the token that is missing in a string written twice"
     tokens = ("0", "1", "_", ".")
+    pattern = r"1|[01]*_[01]*\.?"
     example = "01_1"
     MISSING, FILL = 2, 3
 
@@ -274,11 +275,10 @@ class MissingDuplicateString(AbstractTokenTask):
 
     def check(self, problem: Problem) -> None:
         super().check(problem)
-        filled = [self.solve(problem)[0] if x == self.MISSING else x for x in problem]
-        half, ending = len(problem) // 2, [self.FILL] * (len(problem) % 2)
-        strings = [*filled[:half] * 2, *ending]
-        is_complete = problem.count(self.MISSING) == 1 and strings == filled
-        if not is_complete and tuple(problem) != (1,):  # the only problem of length 1
+        half = len(problem) // 2
+        differing = sum(x != y for x, y in zip(problem, problem[half : 2 * half], strict=False))
+        is_filled = problem[-1] == self.FILL
+        if half and (differing != 1 or is_filled != len(problem) % 2):
             self._refuse(self.format_problem(problem))
 
     def answer(self, symbols: Symbols) -> Answers:

@@ -48,7 +48,7 @@ def label_columns(
     }
 
 
-def format_number(value: float | None) -> str:
+def format_number(value: float | int | None) -> str:
     """A number with at most two decimals.
 
     >>> format_number(0.5), format_number(-0.001), format_number(None)

@@ -10,7 +10,7 @@ from itertools import takewhile
 from typing import Any, ClassVar, NoReturn, TypeAlias
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Integer
 
 from constrained_dnc.errors import SettingError
 from constrained_dnc.plugins import naming_failures
@@ -18,7 +18,7 @@ from constrained_dnc.tasks.entries import integer_or_none
 from constrained_dnc.tasks.problems import AbstractProblemTask
 from constrained_dnc.tasks.task import AbstractTask, Batch, CellLabels, Problem, Scores
 
-Symbols: TypeAlias = Int[np.ndarray, "batch steps"]
+Symbols: TypeAlias = Integer[np.ndarray, "batch steps"]
 Answers: TypeAlias = Int[np.ndarray, "batch answers"]
 
 
