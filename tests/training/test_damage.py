@@ -3,6 +3,7 @@
 import errno
 import os
 import resource
+import shutil
 import subprocess
 from contextlib import suppress
 from io import FileIO
@@ -13,6 +14,7 @@ import pytest
 from constrained_dnc.errors import RunError
 from constrained_dnc.training import metrics
 from constrained_dnc.training.loop import train
+from constrained_dnc.training.run import load_run
 from tiny_runs import contents, fingerprint, newest_checkpoint
 from watched_runs import CONFIG, PowerCut, Watcher, cut_power
 
@@ -92,52 +94,88 @@ def test_full_disk(finished, tmp_path):
         subprocess.run(["umount", str(disk)], check=True)
 
 
-def test_a_corrupt_checkpoint_costs_a_warning(finished, tmp_path):
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory):
+    """A run that was killed in iteration 35, after the checkpoints of 20 (b) and 30 (a)."""
+    folder = tmp_path_factory.mktemp("killed") / "run"
     with pytest.raises(PowerCut):
-        train(CONFIG, tmp_path / "run", threads=1, observer=Watcher(35, cut_power))
-    newest = max((tmp_path / "run").glob("checkpoint-*"), key=lambda path: path.stat().st_mtime_ns)
-    content = newest.read_bytes()
-    newest.write_bytes(content[:-100])
-    watcher = Watcher()
-    train(CONFIG, tmp_path / "run", observer=watcher)
-    assert any(newest.name in warning for warning in watcher.warnings)
-    assert any("after iteration 20" in sentence for sentence in watcher.sentences)
-    assert fingerprint(tmp_path / "run") == fingerprint(finished[0].folder)
+        train(CONFIG, folder, threads=1, observer=Watcher(35, cut_power))
+    return folder
 
 
-@pytest.mark.parametrize("damage", [b"{}", None])
-def test_a_corrupt_status_is_rewritten(finished, tmp_path, damage):
-    with pytest.raises(PowerCut):
-        train(CONFIG, tmp_path / "run", threads=1, observer=Watcher(15, cut_power))
-    status = tmp_path / "run" / "status.json"
-    status.unlink() if damage is None else status.write_bytes(damage)
-    assert train(CONFIG, tmp_path / "run").status.state == "finished"
-    assert fingerprint(tmp_path / "run") == fingerprint(finished[0].folder)
+DAMAGES = {
+    "deleted": lambda path: path.unlink(),
+    "emptied": lambda path: path.write_bytes(b""),
+    "cut": lambda path: os.truncate(path, path.stat().st_size // 2),
+    "of another kind": lambda path: path.write_bytes(b"{}"),
+    "flipped": lambda path: flip(path, path.stat().st_size // 2),
+}
 
 
-def test_a_corrupt_line_of_the_metrics_costs_a_warning_and_the_run_resumes(
-    finished, tmp_path, caplog
+def flip(path, position):
+    content = bytearray(path.read_bytes())
+    content[position] ^= 0x10
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize(
+    "name", ["checkpoint-a.safetensors", "checkpoint-b.safetensors", "status.json", "selected.*"]
+)
+def test_a_run_with_a_damaged_file_resumes_to_the_same_bits(
+    finished, killed, tmp_path, name, damage
 ):
-    with pytest.raises(PowerCut):
-        train(CONFIG, tmp_path / "run", threads=1, observer=Watcher(35, cut_power))
-    path = tmp_path / "run" / "metrics.jsonl"
+    folder, watcher = shutil.copytree(killed, tmp_path / "run"), Watcher()
+    (path,) = folder.glob(name)
+    DAMAGES[damage](path)
+    train(CONFIG, folder, observer=watcher)
+    assert fingerprint(folder) == fingerprint(finished[0].folder)
+    is_noticed = name.startswith("checkpoint") and damage != "deleted"
+    assert [name in warning for warning in watcher.warnings] == [True] * is_noticed
+    resumed = 20 if name == "checkpoint-a.safetensors" else 30
+    assert any(f"after iteration {resumed}" in sentence for sentence in watcher.sentences)
+
+
+@pytest.mark.parametrize("damage", [name for name in DAMAGES if name != "deleted"])
+@pytest.mark.parametrize("name", ["checkpoint-?.safetensors", "config.json"])
+def test_a_run_that_cannot_resume_is_one_sentence_and_nothing_changes(
+    killed, tmp_path, name, damage
+):
+    folder = shutil.copytree(killed, tmp_path / "run")
+    for path in folder.glob(name):
+        if name == "config.json" and damage == "flipped":  # in a setting, not in a version
+            flip(path, path.read_bytes().index(b'"iterations": 40') + 14)
+        else:
+            DAMAGES[damage](path)
+    before = contents(folder)
+    with pytest.raises(RunError, match=r"nothing was changed|config\.json") as raised:
+        train(CONFIG, folder)
+    assert len(str(raised.value).splitlines()) == 1
+    assert contents(folder) == before
+
+
+def test_a_damaged_line_of_the_metrics_costs_a_warning_and_the_run_resumes(
+    finished, killed, tmp_path, caplog
+):
+    folder = shutil.copytree(killed, tmp_path / "run")
+    path = folder / "metrics.jsonl"
     lines = path.read_bytes().split(b"\n")
     lines[2] = b"x" * len(lines[2])
     path.write_bytes(b"\n".join(lines))
-    run = train(CONFIG, tmp_path / "run")
+    run = train(CONFIG, folder)
     expected = finished[0].metrics
     assert run.metrics == expected[:2] + expected[3:]
     assert f"{path}: line 3 is corrupt and skipped" in caplog.messages
-    tensors, undisturbed = (newest_checkpoint(f)[0] for f in (run.folder, finished[0].folder))
+    tensors, undisturbed = (newest_checkpoint(f)[0] for f in (folder, finished[0].folder))
     assert all(np.array_equal(tensors[name], undisturbed[name]) for name in undisturbed)
 
 
-def test_two_corrupt_checkpoints_are_an_error_and_nothing_changes(tmp_path):
-    with pytest.raises(PowerCut):
-        train(CONFIG, tmp_path, threads=1, observer=Watcher(35, cut_power))
-    for path in tmp_path.glob("checkpoint-*"):
-        path.write_bytes(path.read_bytes()[:-100])
-    before = contents(tmp_path)
-    with pytest.raises(RunError, match="nothing was changed"):
-        train(CONFIG, tmp_path)
-    assert contents(tmp_path) == before
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_status_is_one_sentence_to_its_reader(finished, tmp_path, damage):
+    path = shutil.copytree(finished[0].folder, tmp_path / "run") / "status.json"
+    if damage == "flipped":
+        flip(path, path.read_bytes().index(b'"iteration"') + 3)
+    else:
+        DAMAGES[damage](path)
+    with pytest.raises(RunError, match=f"^{path} cannot be read: .*$"):
+        load_run(path.parent).status  # noqa: B018

@@ -7,8 +7,6 @@ import equinox as eqx
 import jax
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from constrained_dnc.cli import main
 from constrained_dnc.errors import RunError, SettingError
@@ -90,17 +88,17 @@ def test_missing_files_are_named(folder):
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("old", "new", "said"),
     [
-        (lambda text: text.replace('"backend"', '"backed"'), "'backend' is missing"),
-        (lambda text: text.replace('"hidden_size": 6', '"hidden_size": "6"'), "hidden_size"),
-        (lambda text: text[:-5], ""),
+        ('"backend"', '"backed"', "cannot be read: 'backend' is missing"),
+        ('"hidden_size": 6', '"hidden_size": "6"', "cannot be read: .*hidden_size"),
+        ('"learning_rate": 0.001', '"learning_rate": 0.002', f"edited.* {tiny_config().run_id}"),
     ],
 )
-def test_a_corrupt_config_is_one_sentence(folder, change, said):
+def test_a_config_that_was_edited_is_one_sentence(folder, old, new, said):
     path = folder / "config.json"
-    path.write_text(change(path.read_text()))
-    with pytest.raises(RunError, match=rf"config\.json cannot be read: .*{said}"):
+    path.write_text(path.read_text().replace(old, new))
+    with pytest.raises(RunError, match=rf"config\.json .*{said}"):
         load_run(folder)
 
 
@@ -145,13 +143,6 @@ def test_files_of_another_run_are_refused(folder):
         run.status  # noqa: B018
 
 
-def test_an_edited_config_is_refused(folder):
-    path = folder / "config.json"
-    path.write_text(path.read_text().replace('"learning_rate": 0.001', '"learning_rate": 0.002'))
-    with pytest.raises(RunError, match=rf"config\.json was edited.* {tiny_config().run_id}"):
-        load_run(folder)
-
-
 def test_parameters_of_another_model_or_rule_are_refused_with_their_file(folder):
     path = store_selected(folder, "unseen", "stateless-baseline")
     with pytest.raises(RunError, match=rf"{path} holds the parameters of another model: .*missing"):
@@ -159,21 +150,3 @@ def test_parameters_of_another_model_or_rule_are_refused_with_their_file(folder)
     store_selected(folder, "score").rename(path)
     with pytest.raises(RunError, match=f"{path} does not hold parameters selected by 'unseen'"):
         load_run(folder).model  # noqa: B018
-
-
-@given(place=st.integers(0, 10**6), byte=st.integers(0, 255), cut=st.booleans())
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
-def test_a_corrupt_status_is_one_sentence(folder, place, byte, cut):
-    path = folder / "status.json"
-    write_json(path, STATUS)
-    content = bytearray(path.read_bytes())
-    place %= len(content)
-    content[place:] = b"" if cut else bytes([byte]) + content[place + 1 :]
-    path.write_bytes(content)
-    sentence = f"{path} cannot be read: "
-    try:
-        _ = load_run(folder).status
-    except RunError as error:
-        sentence = str(error)
-    assert sentence.startswith(f"{path} cannot be read: ")
-    assert len(sentence.splitlines()) == 1

@@ -36,8 +36,8 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[object]], left: i
     from rich.text import Text  # noqa: PLC0415
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for place, name in enumerate(header):
-        table.add_column(Text(name), justify="left" if place < left else "right")
+    for index, name in enumerate(header):
+        table.add_column(Text(name), justify="left" if index < left else "right")
     for row in rows:
         table.add_row(*(Text(printable(str(cell))) for cell in row))  # never markup
     screen = console()

@@ -135,7 +135,7 @@ def backend_name(backend: BackendChoice | AbstractBackend) -> str:
 
 def update_config(stored: Run, config: Config, observer: Observer, *, has_ended: bool) -> Config:
     """Store the settings that may change on resume; a run that has ended keeps its iterations."""
-    before, now = (each.training.iterations for each in (stored.config, config))
+    before, now = (settings.training.iterations for settings in (stored.config, config))
     if has_ended:
         training = dataclasses.replace(config.training, iterations=before)
         config = dataclasses.replace(config, training=training)
