@@ -101,10 +101,13 @@ def test_links_lead_somewhere(page):
         assert (page.parent / target).exists(), target
 
 
-def test_the_page_on_pytorch_shows_the_example():
-    example = (ROOT / "examples" / "pytorch_forward.py").read_text("utf-8")
-    blocks = BLOCK.finditer((ROOT / "docs" / "pytorch.md").read_text("utf-8"))
-    assert next(blocks)["body"] == example
+@pytest.mark.parametrize(
+    ("page", "name"), [("pytorch", "pytorch_forward.py"), ("extending", "vq.py")]
+)
+def test_a_page_shows_the_example(page, name):
+    example = (ROOT / "examples" / name).read_text("utf-8")
+    blocks = BLOCK.finditer((ROOT / "docs" / f"{page}.md").read_text("utf-8"))
+    assert example in [block["body"] for block in blocks if block["file"] == name]
 
 
 def test_every_decision_is_listed():

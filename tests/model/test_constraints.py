@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 from builders import SMALL, random_inputs
 from fused_runs import compiled
@@ -40,8 +43,8 @@ class Sparse(AbstractConstraint):
 
     weight: float = eqx.field(static=True, default=0.1)
 
-    def loss(self, cell_states, num_steps):
-        return jnp.mean(jnp.abs(cell_states), axis=(0, 2))
+    def loss(self, before, carried, num_steps):
+        return jnp.mean(jnp.abs(carried), axis=(0, 2))
 
     def total(self, loss, own):
         return loss + self.weight * own
@@ -171,15 +174,21 @@ def test_arrays_of_a_constraint_are_trained_and_named():
 
 
 @compiled
-def test_a_loss_without_parameters_runs_on_the_kernel():
-    model, batch = model_of("compression", f"{own('Sparse')},weight=0.3"), TASK.sample(0, 4, 3)
+@pytest.mark.parametrize("part", ["Sparse,weight=0.3", "Centres"])
+def test_a_loss_on_carried_states_runs_on_the_kernel(part):
+    model, batch = model_of("compression", own(part)), TASK.sample(0, 4, 3)
+    assert choose_backend("auto", model, TASK.loss).name == "fused"
     results = []
     for name in ("fused", "pure"):
         loss, parts, gradient = choose_backend(name, model, TASK.loss).value_and_grad(model, batch)
-        np.testing.assert_allclose(loss, parts["task_loss"] + 0.3 * parts["sparse_loss"], rtol=1e-6)
+        if "sparse_loss" in parts:
+            total = parts["task_loss"] + 0.3 * parts["sparse_loss"]
+            np.testing.assert_allclose(loss, total, rtol=1e-6)
+        assert jax.tree.structure(gradient) == jax.tree.structure(model)
         results.append([loss, *jax.tree.leaves(gradient)])
     for ours, theirs in zip(*results, strict=True):
         np.testing.assert_allclose(ours, theirs, atol=1e-4 * np.max(np.abs(theirs)))
+        assert np.any(theirs)
 
 
 @pytest.mark.parametrize("name", ["pure", pytest.param("fused", marks=compiled)])
@@ -210,8 +219,8 @@ class WrongCarry(AbstractConstraint):
 
 
 class WrongLoss(AbstractConstraint):
-    def loss(self, cell_states, num_steps):
-        return jnp.mean(cell_states**2, axis=(1, 2))
+    def loss(self, before, carried, num_steps):
+        return jnp.mean(carried**2, axis=(1, 2))
 
 
 class Broken(AbstractConstraint):
@@ -257,3 +266,66 @@ def test_a_wrong_user_defined_constraint_is_refused_in_a_sentence(name, sentence
     approach = Approach("wrong", "peephole", (Part(f"{__name__}:{name}"),))
     with pytest.raises(SettingError, match=sentence):
         build_dnc(approach, TASK, SMALL, key=jax.random.key(0))
+
+
+VQ = f"{Path(__file__).parents[2] / 'examples' / 'vq.py'}:VQ,codes=6"
+
+
+def codebook_gradient(book, states):
+    """Of the mean over samples, steps and units of (book[nearest] - state)^2, in plain NumPy."""
+    gradient, flat = np.zeros_like(book), states.reshape(-1, states.shape[-1])
+    for state in flat:
+        nearest = np.argmin(((book - state) ** 2).sum(-1))
+        gradient[nearest] += 2 * (book[nearest] - state) / flat.size
+    return gradient
+
+
+@pytest.mark.parametrize("parts", [(VQ,), ("compression", VQ), (VQ, "noise,sigma=0.1")])
+def test_vector_quantisation_moves_its_codes_to_the_states(parts):
+    """Its loss sees the states that reach it, not those that are carried, which are codes."""
+    model, batch, key = model_of(*parts), TASK.sample(0, 8, 3), jax.random.key(0)
+    (index,) = (i for i, each in enumerate(model.constraints) if hasattr(each, "book"))
+    backend = choose_backend("auto", model, TASK.loss)
+    unroll = eqx.filter_jit(lambda model: model.unroll(batch.inputs, key=key))
+    optimiser = optax.sgd(3.0)
+    first, predicted, losses = model.constraints[index].book, 0.0, []
+    for _ in range(40):
+        book, states = model.constraints[index].book, unroll(model).states_before[index]
+        predicted -= 3.0 * codebook_gradient(np.asarray(book), np.asarray(states))
+        _, parts, gradient = backend.value_and_grad(model, batch, key)
+        model = eqx.apply_updates(model, optimiser.update(gradient, optimiser.init(model))[0])
+        losses.append(float(parts["vq_loss"]))
+    moved = np.asarray(model.constraints[index].book - first)
+    assert np.abs(moved).max() > 0.1
+    np.testing.assert_allclose(moved, predicted, rtol=1e-3, atol=1e-4)
+    assert losses[-1] < 0.5 * losses[0]
+    if len(parts) == 1:
+        carried = np.asarray(unroll(model).cell_states).reshape(-1, 4)
+        distances = np.abs(carried[:, None] - np.asarray(model.constraints[0].book)).max(-1)
+        np.testing.assert_allclose(distances.min(-1), 0, atol=1e-6)
+
+
+def test_a_loss_on_states_before_its_constraint_needs_the_pure_backend():
+    model = model_of(own("Contractive"))
+    reason = choose_backend("auto", model, TASK.loss).reason
+    assert "fused does not return the states before Contractive" in reason
+
+
+class Contractive(AbstractConstraint):
+    """A loss only, on the states before it."""
+
+    def loss(self, before, carried, num_steps):
+        return jnp.mean(before**2, axis=(0, 2))
+
+
+class Centres(AbstractConstraint):
+    """A loss only, with a trainable array: the distance from the nearest of two states."""
+
+    centres: jax.Array
+
+    def __init__(self, hidden_size, key):
+        self.centres = jax.random.normal(key, (2, hidden_size))
+
+    def loss(self, before, carried, num_steps):
+        distances = jnp.sum((carried[:, :, None] - self.centres) ** 2, axis=-1)
+        return jnp.mean(jnp.min(distances, axis=-1), axis=0)

@@ -26,7 +26,7 @@ import reference
 from constrained_dnc.errors import SettingError
 from constrained_dnc.model.build import build_dnc
 from constrained_dnc.model.config import ModelConfig
-from constrained_dnc.model.dnc import DNC
+from constrained_dnc.model.dnc import DNC, Unrolled
 from constrained_dnc.model.dnc_memory import LOOKUPS, DNCMemory, MemoryState
 from constrained_dnc.model.growing import Growing
 from constrained_dnc.model.losses import total_loss
@@ -95,11 +95,10 @@ def test_gradients_agree_with_finite_differences(approach):
 
         def loss(both: tuple[DNC, jax.Array], frozen: jax.Array | None):
             if frozen is None:
-                unrolled = both[0].unroll(both[1])
-                outputs, cells = unrolled.outputs, unrolled.cell_states
+                run = both[0].unroll(both[1])
             else:
-                outputs, cells = unroll_with_frozen_usage(both[0], both[1], frozen)
-            return total_loss(outputs, cells, batch, "squared error", both[0].constraints)[0]
+                run = Unrolled(*unroll_with_frozen_usage(both[0], both[1], frozen))
+            return total_loss(run, batch, "squared error", both[0].constraints)[0]
 
         gradient = eqx.filter_jit(eqx.filter_grad(loss))((model, inputs), None)
         compiled = eqx.filter_jit(loss)

@@ -10,6 +10,7 @@ import pytest
 import reference
 from constrained_dnc.errors import SettingError
 from constrained_dnc.model.constraints import Compression, Regularisation, state_loss
+from constrained_dnc.model.dnc import Unrolled
 from constrained_dnc.model.losses import task_loss, total_loss
 from constrained_dnc.parts import Softmax
 from typing_off import without_shape_checks
@@ -144,11 +145,13 @@ def test_total_loss_weighs_task_and_state():
     batch = Batch()
     rng = np.random.default_rng(4)
     outputs, states = (jnp.asarray(rng.normal(size=(6, 3, n)), jnp.float32) for n in (2, 4))
-    loss, parts = total_loss(outputs, states, batch, "squared error", [Regularisation(0.7, 3)])
+    loss, parts = total_loss(
+        Unrolled(outputs, states), batch, "squared error", [Regularisation(0.7, 3)]
+    )
     np.testing.assert_allclose(
         loss, 0.7 * parts["task_loss"] + 0.3 * parts["state_loss"], rtol=1e-6
     )
-    plain, parts = total_loss(outputs, states, batch, "squared error", [Compression()])
+    plain, parts = total_loss(Unrolled(outputs, states), batch, "squared error", [Compression()])
     assert plain == parts["task_loss"]
     assert set(parts) == {"task_loss"}
 
@@ -162,6 +165,6 @@ def test_wrong_kinds_and_shapes_are_refused():
     batch = Batch()
     states = jnp.zeros((6, 3, 4))
     with without_shape_checks(), pytest.raises(SettingError, match="loss must be one of"):
-        total_loss(jnp.zeros((6, 3, 2)), states, batch, "mse")
+        total_loss(Unrolled(jnp.zeros((6, 3, 2)), states), batch, "mse")
     with without_shape_checks(), pytest.raises(SettingError, match="shape of outputs must be"):
-        total_loss(jnp.zeros((6, 1, 2)), states, batch, "squared error")
+        total_loss(Unrolled(jnp.zeros((6, 1, 2)), states), batch, "squared error")

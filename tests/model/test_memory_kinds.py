@@ -189,9 +189,7 @@ def test_gradients_of_an_ntm_agree_with_finite_differences():
         @eqx.filter_jit
         def loss(both):
             run = both[0].unroll(both[1])
-            return total_loss(
-                run.outputs, run.cell_states, batch, "squared error", both[0].constraints
-            )[0]
+            return total_loss(run, batch, "squared error", both[0].constraints)[0]
 
         gradient = eqx.filter_jit(eqx.filter_grad(loss))((model, inputs))
         assert_slopes_agree(loss, (model, inputs), gradient, rng)

@@ -19,8 +19,9 @@ from constrained_dnc.config import Config
 from constrained_dnc.errors import RunError, SettingError
 from constrained_dnc.evaluation.prediction import predict
 from constrained_dnc.evaluation.scoring import evaluate
-from constrained_dnc.files import read_json
+from constrained_dnc.files import read_json, read_tensors
 from constrained_dnc.parts import Approach, parse_part
+from constrained_dnc.training.folder import SELECTED
 from constrained_dnc.training.loop import train
 from constrained_dnc.training.run import load_run
 from tiny_runs import tiny_config
@@ -303,3 +304,19 @@ def test_a_rule_that_changes_its_argument_or_exits_is_one_sentence(tmp_path, rul
     config = tiny_config(f"{tmp_path / 'odd.py'}:Odd", iterations=4)
     with pytest.raises(SettingError, match=f"the rule of the task odd failed .*odd.py, {said}"):
         train(config, tmp_path / "run", threads=1)
+
+
+def test_the_arrays_of_a_constraint_are_trained_saved_resumed_and_loaded(tmp_path):
+    path = Path(__file__).parents[2] / "examples" / "vq.py"
+    approach = Approach("vq", "peephole", (parse_part(f"{path}:VQ,codes=3"),))
+    books = {}
+    for name, steps in {"start": (2,), "whole": (20,), "resumed": (8, 20)}.items():
+        for iterations in steps:
+            config = replace(tiny_config(iterations=iterations, window=1), approach=approach)
+            run = train(config, tmp_path / name)
+        books[name] = np.asarray(run.selected("seen").model.constraints[0].book)
+        stored = read_tensors(tmp_path / name / SELECTED["seen"])[0]
+        np.testing.assert_array_equal(stored["parameters/constraints.0.book"], books[name])
+    np.testing.assert_array_equal(books["resumed"], books["whole"])
+    assert np.abs(books["whole"] - books["start"]).max() > 1e-3
+    assert predict(tmp_path / "whole", "1 2") == predict(run, "1 2")

@@ -257,7 +257,7 @@ def _unroll(model: DNC, inputs: Any) -> tuple[Any, Internals]:
     """Outputs and internals; steps are rounded up so that compiled programs are reused."""
     steps = len(inputs)
     unrolled: tuple[Any, Internals] = jax.tree.map(
-        lambda leaf: np.asarray(leaf)[:steps], _compiled_unroll(model, padded(inputs))
+        lambda leaf: np.asarray(leaf)[:steps], _compiled_unroll(model, padded(inputs)[0])
     )
     return unrolled
 

@@ -22,9 +22,10 @@ from constrained_dnc.model.config import BACKEND_CHOICES, available_cores
 from constrained_dnc.model.constraints import AbstractConstraint
 from constrained_dnc.model.dnc import DNC, DNCState, Unrolled
 from constrained_dnc.model.growing import Growing
+from constrained_dnc.model.leaves import with_fields
 from constrained_dnc.model.losses import task_loss, total_loss
 from constrained_dnc.parts import Loss
-from constrained_dnc.shapes import AnyArray, Array, Float
+from constrained_dnc.shapes import AnyArray, Array, Float, Int
 
 Gradient: TypeAlias = tuple[Float[Array, ""], dict[str, Float[Array, ""]], DNC]
 """A loss, its parts by name, and its gradient in the shape of the model."""
@@ -87,38 +88,45 @@ class AbstractBackend(abc.ABC):
 
 
 class PureBackend(AbstractBackend):
-    """Jitted JAX: gradients are compiled once for every number of steps.
+    """Jitted JAX: one compiled program for all lengths.
 
-    With neither a gradient nor a state the number of steps is rounded up, so that few programs
-    serve all lengths. The added steps are blank and left out of the result: no step sees a later
-    one.
+    Inputs are padded to `longest` steps, and longer ones to a rounded length. Padding is skipped
+    when the program runs, and the loss never sees it.
     """
 
     name = "pure"
 
+    def __init__(self, loss: Loss, reason: str = "as requested", longest: int = 0):
+        super().__init__(loss, reason)
+        self._longest = longest
+
     def _differentiate(
         self, model: DNC, batch: Any, state: DNCState | None, key: Array | None
     ) -> Any:
-        (loss, (parts, end)), gradient = _pure_value_and_grad(model, batch, key, self.loss, state)
-        return loss, parts, gradient, end
+        model.check_inputs(batch.inputs)
+        inputs, steps = padded(batch.inputs, self._longest)
+        run, pull_back, end = _pure_vjp(model, inputs, steps, state, key)
+        value, gradients = _loss_and_gradients(run, batch, model.constraints, self.loss)
+        return *value, _pull_back(pull_back, *gradients), end
 
     def forward(
         self, model: DNC, inputs: Any, state: DNCState | None = None, *, keep_state: bool = True
     ) -> Unrolled:
         model.check_inputs(inputs)
-        steps, size = len(inputs), model.memory.size
+        time, steps, size = len(inputs), None, model.memory.size
         if isinstance(size, Growing):
             keep_state = False
-        elif state is None and not keep_state:
-            inputs = padded(inputs)
+        else:
+            inputs, steps = padded(inputs, self._longest)
         try:
-            run = _pure_forward(model, inputs, state, keep_state)
+            run = _pure_forward(model, inputs, steps, state, keep_state)
             run.outputs.block_until_ready()
         except eqx.EquinoxRuntimeError as error:
             if not isinstance(size, Growing):
                 raise
             raise RunError(size.refusal) from error
-        return Unrolled(run.outputs[:steps], run.cell_states[:steps], None, run.state)
+        before = tuple(states[:time] for states in run.states_before)
+        return Unrolled(run.outputs[:time], run.cell_states[:time], before, state=run.state)
 
     def weights(self, model: DNC, inputs: Any) -> tuple[Any, Any] | None:
         return _pure_weights(model, inputs)
@@ -144,10 +152,15 @@ class FusedBackend(AbstractBackend):
             run = self._unroll.forward(
                 model, batch.inputs, state=state, key=key, keep=True, end=state is not None
             )
-            (loss, parts), cotangents = _loss_and_cotangents(
-                run.outputs, run.cell_states, batch, model.constraints, self.loss
+            result = Unrolled(jnp.asarray(run.outputs), jnp.asarray(run.cell_states))
+            value, (of_run, of_constraints) = _loss_and_gradients(
+                result, batch, model.constraints, self.loss
             )
-            return loss, parts, self._unroll.backward(run, *cotangents), run.state
+            has_state_loss = any(constraint.has_loss for constraint in model.constraints)
+            gradient = self._unroll.backward(
+                run, of_run.outputs, of_run.cell_states if has_state_loss else None
+            )
+            return *value, with_fields(gradient, constraints=of_constraints), run.state
 
     def forward(
         self, model: DNC, inputs: Any, state: DNCState | None = None, *, keep_state: bool = True
@@ -156,7 +169,7 @@ class FusedBackend(AbstractBackend):
         with self._lock:
             run = self._unroll.forward(model, inputs, state=state, end=end)
         outputs, cell_states = jnp.asarray(run.outputs), jnp.asarray(run.cell_states)
-        return Unrolled(outputs, cell_states, None, run.state)
+        return Unrolled(outputs, cell_states, state=run.state)
 
     def weights(self, model: DNC, inputs: Any) -> tuple[Any, Any]:
         with self._lock:
@@ -165,16 +178,21 @@ class FusedBackend(AbstractBackend):
 
 
 def choose_backend(
-    choice: str, model: DNC, loss: Loss, *, threads: int | None = None
+    choice: str, model: DNC, loss: Loss, *, threads: int | None = None, longest: int = 0
 ) -> AbstractBackend:
     """The backend for a model: `auto` uses `fused` where possible, and otherwise says why not.
 
-    `threads` is for `fused`; by default it uses all cores available to this process.
+    Args:
+        choice: `auto`, `fused` or `pure`.
+        model: of the structure that will be computed; its parameters do not matter.
+        loss: the `loss` of the task.
+        threads: for `fused`, by default all cores available to this process.
+        longest: for `pure`, the number of steps that the compiled program has room for.
     """
     if choice not in BACKEND_CHOICES:
         raise SettingError("backend", choice, one_of(BACKEND_CHOICES))
     if choice == "pure":
-        return PureBackend(loss)
+        return PureBackend(loss, longest=longest)
     reason, device = fused.unsupported_reason(model), jax.default_backend()
     if reason is None and device != "cpu":
         reason = f"JAX computes on a {device}"
@@ -185,14 +203,17 @@ def choose_backend(
         return FusedBackend(loss, threads, why)
     if choice == "fused":
         raise SettingError(f"fused cannot run this model: {reason}")
-    slower = " (about six times slower than fused)" if device == "cpu" else ""
-    return PureBackend(loss, reason + slower)
+    slower = " (about four times slower than fused)" if device == "cpu" else ""
+    return PureBackend(loss, reason + slower, longest)
 
 
-def padded(inputs: Float[AnyArray, "time batch inputs"]) -> Float[Array, "steps batch inputs"]:
-    """Inputs with blank steps up to a rounded length, so that few programs are compiled."""
-    blank = rounded_up(len(inputs)) - len(inputs)
-    return jnp.pad(inputs, ((0, blank), (0, 0), (0, 0)))
+def padded(
+    inputs: Float[AnyArray, "time batch inputs"], longest: int = 0
+) -> tuple[Float[Array, "steps batch inputs"], Int[Array, ""]]:
+    """Inputs with blank steps, up to `longest` or a rounded length, and how many steps they had."""
+    time = len(inputs)
+    blank = (longest if time <= longest else rounded_up(time)) - time
+    return jnp.pad(inputs, ((0, blank), (0, 0), (0, 0))), jnp.asarray(time)
 
 
 def rounded_up(steps: int) -> int:
@@ -206,24 +227,36 @@ def rounded_up(steps: int) -> int:
 
 
 @eqx.filter_jit
-def _pure_value_and_grad(
-    model: DNC, batch: Any, key: Array | None, loss: Loss, state: DNCState | None = None
+def _pure_vjp(
+    model: DNC, inputs: Any, steps: Any, state: DNCState | None, key: Array | None
 ) -> Any:
-    def objective(model: DNC) -> Any:
-        run = model.unroll(batch.inputs, state, key=key)
-        total, parts = total_loss(run.outputs, run.cell_states, batch, loss, model.constraints)
-        return total, (parts, None if state is None else run.state)
+    """A run, the function from its gradient to the model's, and the state after its last step."""
+    parameters, static = eqx.partition(model, eqx.is_inexact_array)
 
-    with_gradient: Any = eqx.filter_value_and_grad(objective, has_aux=True)
-    return with_gradient(model)
+    def unroll(parameters: DNC) -> tuple[Unrolled, DNCState | None]:
+        model: DNC = eqx.combine(parameters, static)
+        run = model.unroll(inputs, state, key=key, num_steps=steps)
+        end = None if state is None else run.state
+        return Unrolled(run.outputs, run.cell_states, run.states_before), end
+
+    return jax.vjp(unroll, parameters, has_aux=True)
+
+
+@eqx.filter_jit
+def _pull_back(pull_back: Any, of_run: Unrolled, of_constraints: Any) -> DNC:
+    """The model's gradient; arrays of constraints act through the run and through their loss."""
+    (gradient,) = pull_back(of_run)
+    both = jax.tree.map(jnp.add, gradient.constraints, of_constraints)
+    return with_fields(gradient, constraints=both)
 
 
 @eqx.filter_jit
 def _pure_forward(
-    model: DNC, inputs: Any, state: DNCState | None = None, keep_state: bool = False
+    model: DNC, inputs: Any, steps: Any, state: DNCState | None, keep_state: bool
 ) -> Unrolled:
-    run = model.unroll(inputs, state)
-    return Unrolled(run.outputs, run.cell_states, None, run.state if keep_state else None)
+    run = model.unroll(inputs, state, num_steps=steps)
+    end = run.state if keep_state else None
+    return Unrolled(run.outputs, run.cell_states, run.states_before, state=end)
 
 
 @eqx.filter_jit
@@ -233,20 +266,19 @@ def _pure_weights(model: DNC, inputs: Any) -> tuple[Any, Any] | None:
     return model.memory.weights(inside.memory)
 
 
-@partial(jax.jit, static_argnames=("loss",))
-def _loss_and_cotangents(
-    outputs: Any,
-    cell_states: Any,
-    batch: Any,
-    constraints: tuple[AbstractConstraint, ...],
-    loss: Loss,
+@eqx.filter_jit
+def _loss_and_gradients(
+    run: Unrolled, batch: Any, constraints: tuple[AbstractConstraint, ...], loss: Loss
 ) -> Any:
-    """The loss, its parts and its gradients; None for cell states that no loss uses."""
-    objective = partial(total_loss, batch=batch, loss=loss, constraints=constraints)
-    if not any(constraint.has_loss for constraint in constraints):
-        value, d_outputs = jax.value_and_grad(objective, has_aux=True)(outputs, cell_states)
-        return value, (d_outputs, None)
-    return jax.value_and_grad(objective, argnums=(0, 1), has_aux=True)(outputs, cell_states)
+    """The loss and its parts, and the gradients of the run and of the constraints' own arrays."""
+    steps = len(batch.targets)
+
+    def objective(both: tuple[Unrolled, tuple[AbstractConstraint, ...]]) -> Any:
+        run = jax.tree.map(lambda values: values[:steps], both[0])  # without padding
+        return total_loss(run, batch, loss, both[1])
+
+    with_gradient: Any = eqx.filter_value_and_grad(objective, has_aux=True)
+    return with_gradient((run, constraints))
 
 
 @partial(jax.jit, static_argnames="loss")

@@ -51,7 +51,10 @@ def build_dnc(
     dnc = DNC(
         _build_controller(approach.controller, chi_size, config, key=controller_key),
         memory,
-        tuple(_build_constraint(part, config.hidden_size) for part in approach.constraints),
+        tuple(
+            _build_constraint(part, config.hidden_size, jax.random.fold_in(key, index))
+            for index, part in enumerate(approach.constraints)
+        ),
         input_size=sizes.input_size,
         output_size=sizes.output_size,
         clip_value=config.clip_value,
@@ -75,13 +78,14 @@ def _build_controller(
     return _built(f"controller {name}", call, kind, *sizes, key=key)
 
 
-def _build_constraint(part: Part, hidden_size: int) -> AbstractConstraint:
+def _build_constraint(part: Part, hidden_size: int, key: Array) -> AbstractConstraint:
     settings: dict[str, Any] = dict(part.settings)
     if part.kind in CONSTRAINTS:
         return CONSTRAINTS[part.kind](**settings)
     kind = load_class("approach.constraints", part.kind, AbstractConstraint)
-    if "hidden_size" in inspect.signature(kind).parameters:
-        settings = {"hidden_size": hidden_size} | settings
+    offered = {"hidden_size": hidden_size, "key": key}
+    taken = inspect.signature(kind).parameters
+    settings = {name: offered[name] for name in offered if name in taken} | settings
     constraint = _built(f"constraint {part}", "Class(**settings)", kind, **settings)
     if not (constraint.changes_state or constraint.has_loss):
         raise SettingError(f"constraint {part} must define carry, loss or both")
@@ -124,7 +128,7 @@ def _check_parts(approach: Approach, dnc: DNC) -> None:
                 what = f"carry of {part}{when}"
                 _require_shape(what, cell.shape, constraint.carry, cell, key)
             if constraint.has_loss:
-                _require_shape(f"loss of {part}", (BATCH,), constraint.loss, states, counts)
+                _require_shape(f"loss of {part}", (BATCH,), constraint.loss, states, states, counts)
     if approach.memory.kind not in MEMORIES:
         memory, xi = dnc.memory, jnp.zeros(dnc.memory.interface_size)
         read = lambda: memory(xi, memory.initial_state(xi.dtype))[1]  # noqa: E731

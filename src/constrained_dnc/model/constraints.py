@@ -23,7 +23,8 @@ class AbstractConstraint(eqx.Module):
     """A change of the carried cell state, a loss on the cell states, or both.
 
     A subclass is built from its settings as keyword arguments and overrides `carry`, `loss` or
-    both. Its arrays are trained, saved and loaded with the model.
+    both. If its `__init__` takes `hidden_size` or `key`, it also gets the width of the cell state
+    or a JAX key for random arrays. Its arrays are trained, saved and loaded with the model.
     """
 
     is_random: ClassVar[bool] = True  # whether `carry` may use its key
@@ -42,20 +43,40 @@ class AbstractConstraint(eqx.Module):
         return type(self).carry is not AbstractConstraint.carry
 
     def carry(self, cell: Float[Array, "cell"], key: Array | None) -> Float[Array, "cell"]:
-        """The cell state that a sample carries to the next step.
+        """The cell state that a sample carries to the next step, unless a later constraint or
+        clipping changes it again.
 
-        `key` is None except in training.
+        Args:
+            cell: the sample's cell state after this step, from the controller or from the
+                constraint before this one.
+            key: for random changes in training; None otherwise.
         """
         return cell
 
     def loss(
-        self, cell_states: Float[AnyArray, "time batch cell"], num_steps: Int[AnyArray, "batch"]
+        self,
+        before: Float[AnyArray, "time batch cell"],
+        carried: Float[AnyArray, "time batch cell"],
+        num_steps: Int[AnyArray, "batch"],
     ) -> Float[Array, "batch"] | None:
-        """A loss for each sample; states after its first `num_steps` are padding."""
+        """A loss for each sample.
+
+        Args:
+            before: the states that reach this constraint, which `carry` takes.
+            carried: the states that are carried to the next step: after all constraints and
+                clipping.
+            num_steps: each sample's number of steps; its states after them are padding.
+        """
         return None
 
     def total(self, loss: Float[Array, ""], own: Float[Array, ""]) -> Float[Array, ""]:
-        """Combines the loss so far with the mean of this constraint's own loss."""
+        """Combines the losses of the task and of this constraint.
+
+        Args:
+            loss: the loss so far: the mean loss of the task, combined with those of the
+                constraints before this one.
+            own: the mean of this constraint's `loss` over the batch.
+        """
         return loss + own
 
 
@@ -85,9 +106,12 @@ class Regularisation(AbstractConstraint):
         return "state"
 
     def loss(
-        self, cell_states: Float[AnyArray, "time batch cell"], num_steps: Int[AnyArray, "batch"]
+        self,
+        before: Float[AnyArray, "time batch cell"],
+        carried: Float[AnyArray, "time batch cell"],
+        num_steps: Int[AnyArray, "batch"],
     ) -> Float[Array, "batch"]:
-        return state_loss(cell_states, num_steps, self.num_pairs)
+        return state_loss(carried, num_steps, self.num_pairs)
 
     def total(self, loss: Float[Array, ""], own: Float[Array, ""]) -> Float[Array, ""]:
         return self.task_weight * loss + (1 - self.task_weight) * own

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -19,7 +20,7 @@ from constrained_dnc.model.controllers import (
 from constrained_dnc.model.growing import Growing
 from constrained_dnc.model.leaves import with_fields
 from constrained_dnc.model.memory import AbstractMemory
-from constrained_dnc.shapes import AnyArray, Array, Float
+from constrained_dnc.shapes import AnyArray, Array, Float, Int
 
 
 class DNCState(eqx.Module):
@@ -36,6 +37,7 @@ class Internals(eqx.Module):
     hidden: Float[Array, "*steps hidden"]
     cell_state: Float[Array, "*steps cell"]  # carried: after constraints and clipping
     uncompressed_cell_state: Float[Array, "*steps cell"]  # before both
+    states_before: tuple[Float[Array, "*steps cell"], ...]  # that reach each constraint
     interface: Any  # as the memory splits it; an Interface for a DNCMemory
     memory: Any
     reads: Float[Array, "*steps read_size"]
@@ -45,8 +47,10 @@ class Unrolled(eqx.Module):
     """The result of running a DNC over a batch of sequences."""
 
     outputs: Float[Array, "time batch outputs"]
-    cell_states: Float[Array, "time batch cell"]
-    internals: Internals | None  # of every step, if requested
+    cell_states: Float[Array, "time batch cell"]  # carried: after constraints and clipping
+    states_before: tuple[Float[Array, "time batch cell"], ...] = ()
+    """The cell states that reach each constraint; the fused kernel does not return them."""
+    internals: Internals | None = None  # of every step, if requested
     state: DNCState | None = None  # after the last step
 
 
@@ -133,7 +137,8 @@ class DNC(eqx.Module):
     ) -> tuple[Float[Array, "outputs"], DNCState, Internals]:
         """One step of one sample; random constraints need a `key`, in training only."""
         step = self.controller(jnp.concatenate([inputs, state.reads]), state.controller)
-        hidden, controller = self._clip(step.hidden), self._constrain(step, key)
+        hidden = self._clip(step.hidden)
+        controller, states_before = self._constrain(step, key)
 
         interface = self.interface_weight @ hidden + self.interface_bias
         memory, reads = self.memory(interface, state.memory)
@@ -145,6 +150,7 @@ class DNC(eqx.Module):
             hidden=hidden,
             cell_state=self.controller.cell_state(controller),
             uncompressed_cell_state=self.controller.cell_state(step.state),
+            states_before=states_before,
             interface=self.memory.split(interface),
             memory=memory,
             reads=reads,
@@ -158,30 +164,51 @@ class DNC(eqx.Module):
         *,
         internals: bool = False,
         key: Array | None = None,
+        num_steps: Int[AnyArray, ""] | None = None,
     ) -> Unrolled:
-        """Run a batch of sequences from empty memories, or continue from the `state` of a run.
+        """Run a batch of sequences.
 
-        `internals` adds every step's gates, weights, usage, memory, link and cell states: time *
-        batch * slots**2 numbers for the link alone. `key` switches random constraints on, for
-        training.
+        Args:
+            inputs: the network's inputs, all of one length.
+            state: of a run that this one continues; by default memories are empty.
+            internals: whether to return every step's gates, weights, usage, memory, link and cell
+                states: time * batch * slots**2 numbers for the link alone.
+            key: for random constraints, in training only.
+            num_steps: the steps to compute, by default all; those after them are padding, whose
+                outputs and cell states are 0. As it may be traced, one compiled program serves all
+                lengths.
         """
         self.check_inputs(inputs)
         inputs = jnp.asarray(inputs)
-        num_steps, batch, _ = inputs.shape
+        time, batch, _ = inputs.shape
         if state is not None:
             self.check_state(state, batch)
-        start = state or self.initial_states(batch, num_steps)
-        keys = None if key is None else jax.random.split(key, num_steps)
+        start = state or self.initial_states(batch, time)
+        keys = None if key is None else jax.random.split(key, time)
 
-        def body(state: DNCState, at_step: Any) -> tuple[DNCState, Any]:
-            inputs, key = at_step
+        # A gradient recomputes each step from the state before it: on a CPU that is faster than
+        # to write what is inside a step, such as several arrays of slots * slots, and read it back.
+        @partial(jax.checkpoint, prevent_cse=False)
+        def compute(state: DNCState, at_step: Any) -> tuple[DNCState, Any]:
+            _, inputs, key = at_step
             samples = None if key is None else jax.random.split(key, batch)
             outputs, state, inside = jax.vmap(self.step)(inputs, state, samples)
-            return state, (outputs, inside.cell_state, inside if internals else None)
+            kept = inside if internals else None
+            return state, (outputs, inside.cell_state, inside.states_before, kept)
 
-        end, (outputs, cell_states, inside) = jax.lax.scan(body, start, (inputs, keys))
+        def skip(state: DNCState, at_step: Any) -> tuple[DNCState, Any]:
+            shapes = jax.eval_shape(compute, state, at_step)[1]
+            return state, jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+
+        def body(state: DNCState, at_step: Any) -> tuple[DNCState, Any]:
+            if num_steps is None:
+                return compute(state, at_step)
+            return jax.lax.cond(at_step[0] < num_steps, compute, skip, state, at_step)
+
+        end, results = jax.lax.scan(body, start, (jnp.arange(time), inputs, keys))
+        outputs, cell_states, states_before, inside = results
         outputs = self.memory.check_end(end.memory, outputs)
-        return Unrolled(outputs, cell_states, inside, end)
+        return Unrolled(outputs, cell_states, states_before, inside, end)
 
     def check_inputs(self, inputs: Any) -> None:
         """Refuse inputs that `unroll` cannot run."""
@@ -204,20 +231,26 @@ class DNC(eqx.Module):
         if shapes != needed:
             raise SettingError("the state", shapes, f"arrays of the shapes {needed}")
 
-    def _constrain(self, step: ControllerStep, key: Array | None) -> ControllerState:
-        """The controller state for the next step: constraints in their order, then clipping."""
-        state = step.state
+    def _constrain(
+        self, step: ControllerStep, key: Array | None
+    ) -> tuple[ControllerState, tuple[Float[Array, "cell"], ...]]:
+        """The controller state for the next step, and the cell state that reaches each constraint.
+
+        Constraints are applied in their order, then the state is clipped.
+        """
+        state, before = step.state, []
+        cell = uncompressed = self.controller.cell_state(state)
+        for index, constraint in enumerate(self.constraints):
+            before.append(cell)
+            own_key = None if key is None else jax.random.fold_in(key, index)
+            shares_tanh = type(constraint) is Compression and cell is uncompressed
+            if shares_tanh and step.squashed is not None:
+                cell = step.squashed  # one tanh for h and c, as in the paper
+            else:
+                cell = constraint.carry(cell, own_key)
         if self.changes_state:
-            cell = uncompressed = self.controller.cell_state(state)
-            for index, constraint in enumerate(self.constraints):
-                own_key = None if key is None else jax.random.fold_in(key, index)
-                shares_tanh = type(constraint) is Compression and cell is uncompressed
-                if shares_tanh and step.squashed is not None:
-                    cell = step.squashed  # one tanh for h and c, as in the paper
-                else:
-                    cell = constraint.carry(cell, own_key)
             state = self.controller.with_cell_state(state, cell)
-        return jax.tree.map(self._clip, state)
+        return jax.tree.map(self._clip, state), tuple(before)
 
     def _clip(self, values: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
         if self.clip_value is None:

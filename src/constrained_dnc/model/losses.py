@@ -11,6 +11,7 @@ import optax
 
 from constrained_dnc.errors import SettingError, one_of
 from constrained_dnc.model.constraints import AbstractConstraint
+from constrained_dnc.model.dnc import Unrolled
 from constrained_dnc.parts import LOSSES, Loss, Softmax
 from constrained_dnc.plugins import naming_failures
 from constrained_dnc.shapes import AnyArray, Array, Bool, Float, Int
@@ -31,8 +32,7 @@ class LossTargets(Protocol):
 
 
 def total_loss(
-    outputs: Float[AnyArray, "time batch outputs"],
-    cell_states: Float[AnyArray, "time batch cell"],
+    run: Unrolled,
     batch: LossTargets,
     loss: Loss,
     constraints: Iterable[AbstractConstraint] = (),
@@ -43,19 +43,21 @@ def total_loss(
     its own. All are means over the batch.
 
     Args:
-        outputs: the network's outputs.
-        cell_states: the controller's cell states after each step, for constraints.
+        run: the model's outputs, and its cell states for constraints.
         batch: the samples, with `targets`, `mask` and `num_steps`.
         loss: the `loss` of the task.
         constraints: those of the model.
     """
-    if outputs.shape != batch.targets.shape:
+    if run.outputs.shape != batch.targets.shape:
         accepted = f"{batch.targets.shape}, like the targets"
-        raise SettingError("shape of outputs", outputs.shape, accepted)
-    total = jnp.mean(task_loss(outputs, batch, loss))
+        raise SettingError("shape of outputs", run.outputs.shape, accepted)
+    total = jnp.mean(task_loss(run.outputs, batch, loss))
     parts = {"task_loss": total}
-    for constraint in constraints:
-        losses = constraint.loss(cell_states, batch.num_steps)
+    # The kernel returns no states before a constraint; no loss that it is used for needs them.
+    unknown = jnp.full(run.cell_states.shape, jnp.nan, run.cell_states.dtype)
+    for index, constraint in enumerate(constraints):
+        before = run.states_before[index] if run.states_before else unknown
+        losses = constraint.loss(before, run.cell_states, batch.num_steps)
         if losses is not None:
             own = parts[f"{constraint.name}_loss"] = jnp.mean(losses)
             total = constraint.total(total, own)

@@ -50,7 +50,9 @@ def backend_for(
     config: Config, model: DNC, choice: str = "auto", threads: int | None = None
 ) -> AbstractBackend:
     """The backend for a model of this config, see `choose_backend`."""
-    return choose_backend(choice, model, get_task(config.task).loss, threads=threads)
+    task = get_task(config.task)
+    longest = len(task.sample(0, 1, config.training.max_length).inputs)
+    return choose_backend(choice, model, task.loss, threads=threads, longest=longest)
 
 
 def load_model(config: Config, tensors: Tensors, path: Path) -> DNC:

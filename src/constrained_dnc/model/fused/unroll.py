@@ -131,6 +131,8 @@ class FusedUnroll:
     ) -> DNC:
         """The gradient of every parameter, as a DNC of NumPy arrays, after a forward with `keep`.
 
+        The arrays of constraints are None: their losses are not the kernel's.
+
         It can be called once, and only for this kernel's latest forward pass, in any thread.
         """
         refuse_traced(output_cotangents, cell_cotangents)
@@ -142,7 +144,8 @@ class FusedUnroll:
                 np.ascontiguousarray(output_cotangents),
                 None if cell_cotangents is None else np.ascontiguousarray(cell_cotangents),
             )
-        leaves = [gradients[name] for name in _plan(run.structure)[1] if name]
+        names = _plan(run.structure)[1]
+        leaves = [gradients[name] if name else None for name in names]
         return jax.tree.unflatten(run.structure, leaves)
 
 
@@ -161,8 +164,7 @@ def refuse_traced(*trees: Any) -> None:
         raise SettingError("fused cannot be used inside jit, grad and vmap; pure can")
 
 
-def unsupported_reason(dnc: DNC) -> str | None:
-    """Why the kernel cannot compute this model; None if it can."""
+def _unsupported_part(dnc: DNC) -> str | None:
     controller, memory = dnc.controller, dnc.memory
     if type(controller) not in (Lstm, FeedForward):
         return f"{type(controller).__name__} is a user-defined controller"
@@ -170,18 +172,33 @@ def unsupported_reason(dnc: DNC) -> str | None:
         return f"fused has no memory {type(memory).__name__}"
     if type(controller) is FeedForward and dnc.changes_state:
         return "a feed-forward controller has no state to constrain"
-    for constraint in dnc.constraints:  # losses without parameters are computed in JAX
-        is_loss = not constraint.changes_state and not jax.tree.leaves(constraint)
-        if not is_loss and type(constraint) not in (Compression, Noise, Rounding, Snapping):
-            return f"fused has no constraint {type(constraint).__name__} on the cell state"
+    for constraint in dnc.constraints:  # losses are computed in JAX
+        kind = type(constraint)
+        if constraint.changes_state and kind not in (Compression, Noise, Rounding, Snapping):
+            return f"fused has no constraint {kind.__name__} on the cell state"
     for name, leaf in named_leaves(dnc):
         if leaf.dtype != np.float32:
             return f"{name} is {leaf.dtype}, and fused computes in float32"
     return None
 
 
+def unsupported_reason(dnc: DNC) -> str | None:
+    """Why training with the kernel cannot compute this model; None if it can."""
+    if reason := _unsupported_part(dnc):
+        return reason
+    cell = dnc.controller.cell_state(dnc.controller.initial_state())
+    states, counts = jnp.zeros((2, 1, *cell.shape), cell.dtype), jnp.full(1, 2)
+    for constraint in dnc.constraints:
+        if constraint.has_loss:
+            jaxpr = jax.make_jaxpr(constraint.loss)(states, states, counts).jaxpr
+            used = [*jaxpr.outvars, *(value for line in jaxpr.eqns for value in line.invars)]
+            if any(variable is jaxpr.invars[0] for variable in used):
+                return f"fused does not return the states before {type(constraint).__name__}"
+    return None
+
+
 def _refuse_unsupported(dnc: DNC) -> None:
-    if reason := unsupported_reason(dnc):
+    if reason := _unsupported_part(dnc):
         raise SettingError(f"fused cannot run this model: {reason}")
 
 
