@@ -158,9 +158,6 @@ def test_commands_take_a_pretrained_model_and_leave_it_alone(models, capsys):
     assert main(["predict", "zoo:copy/compr", "3 1 4"]) == 0
     assert main(["evaluate", "zoo:copy/compr", "--lengths", "2..3"]) == 0
     assert "selected by score" in capsys.readouterr().out
-    assert main(["frontier", "zoo:copy/compr", "--lengths", "2", "--memory", "4"]) == 0
-    assert Path("frontier-copy-compr.parquet").exists()
-    assert Path("frontier-copy-compr.png").exists()
     assert {path: path.read_bytes() for path in models.rglob("*") if path.is_file()} == before
 
 

@@ -5,20 +5,20 @@ import json
 import os
 import random
 import re
-import shutil
 import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
+from dataclasses import replace
 
 import pandas as pd
 import pytest
 
+from constrained_dnc import Part
 from constrained_dnc.cli import main
 from constrained_dnc.cli.runs import print_scores
 from constrained_dnc.config import SMOKE
-from constrained_dnc.training.run import load_run
+from constrained_dnc.training.run import load_run, plan_run
 from tiny_runs import fingerprint
 
 SMALL = [
@@ -166,6 +166,8 @@ def test_maximum_lengths_by_entries_and_by_whole_answers(capsys):
     ]
     print_scores(pd.DataFrame(rows))
     assert capsys.readouterr().out.splitlines()[2].split() == ["8", "4", "3"]
+    print_scores(pd.DataFrame(rows[2:]))  # shorter inputs were not measured: nothing is known
+    assert capsys.readouterr().out.splitlines()[2].split() == ["8", "4", "none"]
     print_scores(pd.DataFrame(rows).assign(floor=[0.2, 0.2, 0.95, 0.97]))
     lines = capsys.readouterr().out.splitlines()
     assert lines[1] == "(not counted, as the floor reaches that: 4..5)"
@@ -173,11 +175,10 @@ def test_maximum_lengths_by_entries_and_by_whole_answers(capsys):
 
 
 def test_a_model_without_a_memory_takes_no_number_of_slots(smoke_run, tmp_path, capsys):
-    path = Path(shutil.copytree(smoke_run, tmp_path / "run"), "config.json")
-    stored = json.loads(path.read_text())
-    stored["config"]["approach"] |= {"name": "plain", "memory": {"kind": "none", "settings": {}}}
-    path.write_text(json.dumps(stored))
-    assert main(["evaluate", str(path.parent), "--memory", "80"]) == 2
+    config = load_run(smoke_run).config
+    approach = replace(config.approach, name="plain", memory=Part("none"))
+    plan_run(tmp_path, replace(config, approach=approach))
+    assert main(["evaluate", str(tmp_path), "--memory", "80"]) == 2
     assert capsys.readouterr().err == "cdnc: plain has no memory for --memory to change\n"
 
 
@@ -188,7 +189,12 @@ def test_lengths_at_which_a_growing_memory_was_given_up_are_mentioned(smoke_run,
     lines = capsys.readouterr().out.splitlines()
     lengths = [line.split()[1] for line in lines[5:] if line.startswith("growing")]
     assert lengths == ["2"]
-    assert any(line.startswith("memory growing: longer inputs were not measured") for line in lines)
+    assert any(line.startswith("memory growing: 2 longer inputs were left out") for line in lines)
+    assert main([*arguments, "--lengths", "2,5,6", "--all-lengths"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    lengths = [line.split()[1] for line in lines[5:] if line.startswith("growing")]
+    assert lengths == ["2", "5", "6"]
+    assert not any("left out" in line for line in lines)
 
 
 def test_an_approach_in_a_file_is_trained(tmp_path, monkeypatch, capsys):
@@ -210,6 +216,8 @@ def test_predict_shows_problem_and_answers(smoke_run, capsys):
     assert lines[0] == ["problem", *"31243"]
     assert lines[1] == ["right", *"12334"]
     assert (lines[2][0], len(lines[2])) == ("model", 6)
+    right = sum(x == y for x, y in zip(lines[1][1:], lines[2][1:], strict=True))
+    assert lines[3] == [str(right), *["of", "5", "entries", "right"]]
     assert output.err.splitlines()[-1] == "note: trained on lengths 1 to 3; not on 5"
 
 
@@ -219,6 +227,7 @@ def test_predict_answers_several_problems_as_it_answers_each(smoke_run, capsys, 
     together = json.loads(capsys.readouterr().out)
     assert [row["problem"] for row in together] == texts
     assert [row["right"] for row in together] == [[1, 2, 3], [4], [0, 0, 1], [1, 2]]
+    assert [row["entries"] for row in together] == [3, 1, 3, 2]
     for text, row in zip(texts, together, strict=True):
         assert main(["predict", str(smoke_run), text, "--json"]) == 0
         assert json.loads(capsys.readouterr().out) == [row]

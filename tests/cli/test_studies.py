@@ -12,15 +12,12 @@ import pytest
 from constrained_dnc.cli import main, studies
 from constrained_dnc.cli.studies import _print_estimate
 from constrained_dnc.config import make_config
-from constrained_dnc.evaluation.results import read_results_file
 from constrained_dnc.files import locked, read_json
 from constrained_dnc.sweep import executors, trial
 from constrained_dnc.sweep.plan import Plan, memories_of, open_study, plan_study
 from constrained_dnc.sweep.trial import estimate_seconds
-from constrained_dnc.training.loop import train
 from smoke_studies import finish, open_smoke, owners, start, wait_for
 from synthetic import Request, write_study
-from tiny_runs import tiny_config
 
 
 @pytest.mark.parametrize(
@@ -152,11 +149,3 @@ def test_results_are_maximum_lengths_or_all_rows(tmp_path, monkeypatch, capsys):
 def test_not_a_study_costs_one_sentence(command, tmp_path, capsys):
     assert main([command, str(tmp_path)]) == 2
     assert re.fullmatch(r"cdnc: study must be .*\n", capsys.readouterr().err)
-
-
-def test_frontier_draws_a_picture_and_stores_the_scores(tmp_path, capsys):
-    train(tiny_config(iterations=10), tmp_path, threads=1)
-    options = ["--lengths", "1..3", "--memory", "2,4", "--selection", "seen"]
-    assert main(["frontier", str(tmp_path), *options]) == 0
-    assert capsys.readouterr().out.endswith(f"frontier: {tmp_path / 'frontier.png'}\n")
-    assert len(read_results_file(tmp_path / "evaluation.parquet")) == 6

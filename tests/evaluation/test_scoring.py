@@ -186,6 +186,8 @@ def test_lengths_after_one_next_to_the_floor_are_given_up(run, monkeypatch, memo
     sure = 2 if memory == "growing" else memory
     assert measured["length"].tolist() == list(range(1, sure + 1))
     assert table[table["batches"] == 0][["score", "sequence_accuracy"]].isna().all(axis=None)
+    table = evaluate(run, memories=[memory], lengths=lengths, batches=1, all_lengths=True)
+    assert (table["batches"] == 1).all()
     monkeypatch.setattr(scoring, "least_score_to_go_on", lambda floor: -1.0)
     assert (evaluate(run, memories=[memory], lengths=[1, 13], batches=1)["batches"] == 1).all()
 

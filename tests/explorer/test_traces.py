@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from constrained_dnc import SettingError, predict
+from constrained_dnc.evaluation.prediction import compare
 from constrained_dnc.evaluation.subject import subject_of
 from constrained_dnc.explorer import figures, open_model, traces, views
 from constrained_dnc.machine.extraction import extract_machine
@@ -68,8 +69,7 @@ def test_the_answer_is_that_of_predict(runs):
 
 def test_an_answer_that_is_too_long_or_not_a_number(runs):
     task = open_model(runs["compr+reg"]).task
-    pairs = ((1, 1), (2, None), (traces.MISSING, 0))
-    entries = [traces._entry(task, *pair) for pair in pairs]
+    entries = compare(task, (1, 2), (1, None, 0))
     assert [(entry.right, entry.answer, entry.is_right) for entry in entries] == [
         ("1", "1", True),
         ("2", "?", False),

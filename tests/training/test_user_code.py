@@ -105,7 +105,7 @@ def test_untrusted_code_is_not_executed(folder, trained, capsys):
             RunError, match=r"that you have not trained with here, .*t\.py:T; if you"
         ):
             read(folder)
-    for command in (["evaluate"], ["predict", "1 2"], ["frontier"]):
+    for command in (["evaluate"], ["predict", "1 2"]):
         assert main([command[0], str(folder), *command[1:]]) == 1
         (sentence,) = capsys.readouterr().err.splitlines()
         assert "--trust-code" in sentence

@@ -28,7 +28,6 @@ GROUPS = {  # title: {command: (module, summary)}
     "train and evaluate one model": {
         "train": ("train", "train a model, or resume a run that was stopped"),
         "evaluate": ("runs", "score a model at every length"),
-        "frontier": ("runs", "map a model's score over input length and memory size"),
     },
     "compare approaches": {
         "study": ("studies", "train, evaluate and analyse many runs, then report"),

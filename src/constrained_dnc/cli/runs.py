@@ -1,4 +1,4 @@
-"""Commands for one trained model: evaluate, frontier, predict."""
+"""Commands for one trained model: evaluate, predict."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import tyro
@@ -33,7 +32,7 @@ from constrained_dnc.config import (
 )
 from constrained_dnc.errors import SettingError
 from constrained_dnc.model.config import read_memory_size
-from constrained_dnc.training.folder import EVALUATION, FRONTIER
+from constrained_dnc.training.folder import EVALUATION
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,6 +58,9 @@ class Evaluate(ModelOptions):
     """Slots, such as 80 or 50..200:50,growing; by default as in training."""
     batches: Annotated[int | None, option()] = None
     """Batches of every length; by default as in the run's config."""
+    all_lengths: Flag = False
+    """Leave out no length. By default, inputs longer than the memory has slots are left out once
+    the score is close to the floor."""
     selection: Selection = None
     inference: InferenceOption = "network"
     backend: Backend = "auto"
@@ -81,6 +83,7 @@ class Evaluate(ModelOptions):
                 lengths=lengths,
                 memories=memories,
                 batches=self.batches,
+                all_lengths=self.all_lengths,
                 selection=self.selection,
                 inference=self.inference,
                 backend=self.backend,
@@ -111,7 +114,10 @@ def print_scores(table: pd.DataFrame) -> None:
     counted = measured.assign(**{kind: measured[kind].mask(reached, 0.0) for kind in kinds})
     by_memory = cast(Any, counted.groupby("memory", sort=False))
     longest = [
-        [memory, *(max_length_of(rows.set_index("length")[kind].to_dict()) for kind in kinds)]
+        [
+            memory,
+            *(max_length_of(rows.set_index("length")[kind].to_dict()) or "none" for kind in kinds),
+        ]
         for memory, rows in by_memory
     ]
     print_table(["memory", f"by {row['score_kind']}", "by whole answers"], longest, left=0)
@@ -122,52 +128,17 @@ def print_scores(table: pd.DataFrame) -> None:
         for memory, length, *shares in columns.itertuples(index=False)
     ]
     print_table(["memory", "length", row["score_kind"], "whole answers", "floor"], cells, left=0)
-    for memory in table[table["batches"] == 0]["memory"].unique():
-        print(f"memory {memory}: longer inputs were not measured, as the score is too low")
+    for memory, rows in cast(Any, table[table["batches"] == 0].groupby("memory", sort=False)):
+        print(
+            f"memory {memory}: {len(rows)} longer inputs were left out, as the score is close to "
+            "the floor (--all-lengths measures them)"
+        )
     print(
         f"\n{row['task']}, {row['approach']}, seed {row['seed']}: parameters of iteration "
         f"{row['iteration']}, selected by {row['selection']}; {row['status']} after "
         f"{row['iterations']} iterations, skipped updates {row['skipped_updates']}; "
         f"{row['inference']} inference"
     )
-
-
-@dataclass(frozen=True)
-class Frontier(ModelOptions):
-    """Draw a heat map of a model's score over input length and memory size; store the scores."""
-
-    lengths: Lengths = None
-    """Input lengths, such as 2..100 or 2,5..50:5; by default up to twenty of the run's config."""
-    memory: Memories = None
-    """Slots, such as 80 or 50..200:50,growing; by default half to ten times training's, growing."""
-    batches: int = 1
-    """Batches of every length and memory."""
-    selection: Selection = None
-    inference: InferenceOption = "network"
-
-    def run(self) -> int:
-        """Evaluate every pair of length and memory, and draw the map."""
-        from constrained_dnc.evaluation import frontier  # noqa: PLC0415 - slow to import
-        from constrained_dnc.evaluation.scoring import evaluate  # noqa: PLC0415
-
-        run, lengths, memories = self.open_run(), self.lengths, self.memory
-        path = run.folder / FRONTIER
-        if run.is_pretrained:
-            path = Path(f"frontier-{run.task.name}-{run.config.approach.name}.png")
-        with ProgressBar("percent") as bar:
-            table = evaluate(
-                run,
-                lengths=parse_lengths(lengths) if lengths else frontier.default_lengths(run),
-                memories=parse_memories(memories) if memories else frontier.default_memories(run),
-                batches=self.batches,
-                selection=self.selection,
-                inference=self.inference,
-                progress=_show(bar),
-                store=path.with_suffix(".parquet") if run.is_pretrained else None,
-            )
-        frontier.draw_frontier(run, table, path)
-        print(f"frontier: {path}")
-        return 0
 
 
 @dataclass(frozen=True)
@@ -189,7 +160,7 @@ class Predict(ModelOptions):
         texts = [text for text in self.texts or _input_lines() if text.strip()]
         if not texts:
             raise SettingError("a problem is missing: add one, such as '3 1 4 1 0', or pipe lines")
-        from constrained_dnc.evaluation.prediction import predict  # noqa: PLC0415 - slow to import
+        from constrained_dnc.evaluation.prediction import compare, predict  # noqa: PLC0415 - slow to import
 
         run = self.open_run()
         task, training = run.task, run.config.training
@@ -209,16 +180,25 @@ class Predict(ModelOptions):
         if others:
             trained = f"trained on lengths {training.min_length} to {training.max_length}"
             print_stderr(f"note: {trained}; not on {', '.join(map(str, others))}")
-        rows = [
-            {"problem": task.format_problem(problem), "right": task.solve(problem), "model": answer}
-            for problem, answer in zip(problems, answers, strict=True)
-        ]
+        rows = []
+        for problem, answer in zip(problems, answers, strict=True):
+            entries = compare(task, problem, answer)
+            rows.append(
+                {
+                    "problem": task.format_problem(problem),
+                    "right": task.solve(problem),
+                    "model": answer,
+                    "entries": len(entries),
+                    "right_entries": sum(entry.is_right for entry in entries),
+                }
+            )
         if self.json:
             print(json.dumps(rows, default=str))
         for place, row in enumerate([] if self.json else rows):
             print("\n" * (place > 0) + f"problem  {row['problem']}")
             print(f"right    {task.format_answer(row['right'])}")
             print(f"model    {task.format_answer(row['model'])}")
+            print(f"         {row['right_entries']} of {row['entries']} entries right")
         return 0
 
 

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from constrained_dnc.config import Inference, SelectionRule
 from constrained_dnc.evaluation.subject import outputs_of, subject_of
 from constrained_dnc.model.config import BackendChoice, MemorySize
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.tasks.problems import read_problems
-from constrained_dnc.tasks.task import AbstractTask, Answer, Problem
+from constrained_dnc.tasks.task import AbstractTask, Answer, DrawnSample, Problem
 from constrained_dnc.training.run import Run
 
 PROBLEMS_AT_ONCE = 64
+MISSING = object()
 
 
 def predict(
@@ -45,6 +49,35 @@ def predict(
         for place, answer in zip(places, subject.task.decode(outputs, batch.length), strict=True):
             answers[place] = answer
     return answers[0] if is_one else answers
+
+
+class Entry(NamedTuple):
+    """One entry of the right answer and of the model's; a dash stands for a missing one."""
+
+    right: str
+    answer: str
+    is_right: bool
+
+
+def compare(task: AbstractTask, problem: Problem, answer: Answer) -> list[Entry]:
+    """An answer beside the right one, entry by entry where the task's answers have entries."""
+    right = task.solve(problem)
+    if not (isinstance(right, Sequence) and isinstance(answer, Sequence)):
+        return [Entry(task.format_answer(right), task.format_answer(answer), right == answer)]
+    entries = [_entry(task, *pair) for pair in zip_longest(right, answer, fillvalue=MISSING)]
+    if isinstance(problem, DrawnSample):  # has an entry for every step, scored or not
+        mask = task.batch_of([problem]).mask[:, 0]
+        scored = mask[int(np.argmax(mask)) :]
+        entries = [entry for entry, counts in zip(entries, scored, strict=True) if counts]
+    return entries
+
+
+def _entry(task: AbstractTask, right: Any, answer: Any) -> Entry:
+    first, second = (
+        "\u2013" if entry is MISSING else task.format_entry(entry) for entry in (right, answer)
+    )
+    is_right = right is not MISSING and answer is not MISSING and task.is_right(right, answer)
+    return Entry(first, second, is_right)
 
 
 def _by_length(task: AbstractTask, problems: Sequence[Problem]) -> Iterator[list[int]]:

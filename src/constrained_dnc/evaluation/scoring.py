@@ -64,6 +64,7 @@ def evaluate(
     progress: Progress | None = None,
     store: str | Path | Literal[False] | None = None,
     reuse: bool = False,
+    all_lengths: bool = False,
 ) -> pd.DataFrame:
     """Score a run's selected parameters, or any model with its task, over input lengths.
 
@@ -71,7 +72,7 @@ def evaluate(
     `settings`, or of the run's config: one list for the slots of training, another for all other
     memories; "growing" is a memory that grows with the input. Lengths beyond the slots (growing:
     beyond training lengths) are given up after one whose score is near the floor or below: their
-    rows have 0 batches and no score.
+    rows have 0 batches and no score. With `all_lengths`, none is.
 
     `inference="digital"` scores the model with hard writes and snapped states; see `calibrate`.
 
@@ -87,7 +88,9 @@ def evaluate(
     if store is None and subject.run is not None and not subject.run.is_pretrained:
         path = subject.run.folder / EVALUATION
     known = _known_shares(_read_stored(path), subject) if reuse else {}
-    table = measure(subject, plan, subject.backend(backend, threads), progress, known)
+    table = measure(
+        subject, plan, subject.backend(backend, threads), progress, known, all_lengths=all_lengths
+    )
     if path is not None:
         store_rows(path, table)
     return table
@@ -129,6 +132,8 @@ def measure(
     backend: AbstractBackend,
     progress: Progress | None = None,
     known: Mapping[tuple[str, int, int], Shares] = MappingProxyType({}),
+    *,
+    all_lengths: bool = False,
 ) -> pd.DataFrame:
     """Measure the rows of a plan, except those whose (memory, length, batches) are known."""
     rows, done = [], 0.0
@@ -143,7 +148,8 @@ def measure(
         level = floor(subject.task, planned.length)
         shares = known.get((str(planned.memory), planned.length, planned.batches))
         if shares is None:
-            if planned.length > guaranteed and not is_promising.get(planned.memory, True):
+            is_beyond = planned.length > guaranteed and not all_lengths
+            if is_beyond and not is_promising.get(planned.memory, True):
                 rows.append(_row(subject, planned, level, {"batches": 0}))
                 continue
             shares = _score(subject, backend, memories[planned.memory], planned)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -15,6 +14,7 @@ from jaxtyping import Bool, Float
 
 from constrained_dnc.errors import SettingError
 from constrained_dnc.evaluation.analyses import reduce_states
+from constrained_dnc.evaluation.prediction import Entry, compare
 from constrained_dnc.explorer.models import MAX_DRAWN_LENGTH, Model
 from constrained_dnc.model.backend import choose_backend, padded
 from constrained_dnc.model.config import MemorySize, require_memory_size
@@ -24,7 +24,6 @@ from constrained_dnc.tasks.task import (
     AbstractTask,
     Batch,
     CellLabels,
-    DrawnSample,
     Problem,
     as_floats,
 )
@@ -106,15 +105,6 @@ PER_SLOT = ("usage", "precedence", "write_weights", "read_weights")
 """Fields of the memory state whose last axis is the slot."""
 COMPANIONS = 32
 """Random problems whose states are drawn for comparison."""
-MISSING = object()
-
-
-class Entry(NamedTuple):
-    """One entry of the right answer and of the model's; a dash stands for a missing one."""
-
-    right: str
-    answer: str
-    is_right: bool
 
 
 @dataclass(frozen=True)
@@ -147,30 +137,13 @@ class Trace:
     @property
     def entries(self) -> list[Entry]:
         """The answer entry by entry, where the task's answers have entries."""
-        task, problem = self.model.task, self.batch.problems[0]
-        right = task.solve(problem)
-        answer = task.decode(self.outputs, self.batch.length)[0]
-        if not all(isinstance(each, Sequence) for each in (right, answer)):
-            texts = task.format_answer(right), task.format_answer(answer)
-            return [Entry(*texts, right == answer)]
-        entries = [_entry(task, *pair) for pair in zip_longest(right, answer, fillvalue=MISSING)]
-        if isinstance(problem, DrawnSample):  # has an entry for every step, scored or not
-            scored = self.batch.mask[self.first_result_step - 1 :, 0]
-            entries = [entry for entry, counts in zip(entries, scored, strict=True) if counts]
-        return entries
+        answer = self.model.task.decode(self.outputs, self.batch.length)[0]
+        return compare(self.model.task, self.batch.problems[0], answer)
 
     @property
     def first_result_step(self) -> int:
         """The step of the answer's first entry, counted from 1."""
         return int(np.argmax(self.batch.mask[:, 0])) + 1
-
-
-def _entry(task: AbstractTask, right: Any, answer: Any) -> Entry:
-    first, second = (
-        "\u2013" if each is MISSING else task.format_entry(each) for each in (right, answer)
-    )
-    is_right = right is not MISSING and answer is not MISSING and task.is_right(right, answer)
-    return Entry(first, second, is_right)
 
 
 def trace(model: Model, text: str, memory_size: MemorySize | None = None) -> Trace:

@@ -11,7 +11,6 @@ tensorboard/, wandb/     the metrics again, with --log
 lock                     held by the process that trains
 evaluation.parquet       scores, one row per rule, memory, inference and length
 digital-RULE.safetensors  the digital parts of selected parameters, and how they were chosen
-frontier.png             a heat map of scores over length and memory size
 analyses.npz             state-space and memory analyses of selected parameters, by a study
 completing.lock          held by the process of a study that trains and scores the run
 failure.txt              the traceback of the last attempt of a study, if it failed
@@ -41,7 +40,6 @@ FILES = (CONFIG, STATUS, METRICS, START, *CHECKPOINTS, *SELECTED.values())
 """The files that are written under the lock."""
 TENSORBOARD, WANDB = "tensorboard", "wandb"
 DIGITAL: dict[SelectionRule, str] = {rule: f"digital-{rule}.safetensors" for rule in SELECTED}
-FRONTIER = "frontier.png"
 EVALUATION, ANALYSES, FAILURE = "evaluation.parquet", "analyses.npz", "failure.txt"
 COMPLETING = "completing.lock"
 
