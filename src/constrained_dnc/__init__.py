@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from constrained_dnc.tasks.registry import get_task, task_names
     from constrained_dnc.tasks.task import AbstractTask, Batch, Scores
     from constrained_dnc.tasks.tokens import AbstractTokenTask
+    from constrained_dnc.training.hub import from_pretrained, push_to_hub, save_pretrained
     from constrained_dnc.training.loggers import Observer, Snapshot
     from constrained_dnc.training.loop import resume, train
     from constrained_dnc.training.run import Run, load_pretrained, load_run, save_run
@@ -90,6 +91,7 @@ __all__ = [
     "explore",
     "extract_machine",
     "fidelity",
+    "from_pretrained",
     "get_approach",
     "get_task",
     "load_pretrained",
@@ -97,7 +99,9 @@ __all__ = [
     "make_config",
     "parse_part",
     "predict",
+    "push_to_hub",
     "resume",
+    "save_pretrained",
     "save_run",
     "state_count",
     "task_names",
@@ -135,6 +139,7 @@ HOMES = {
     "tasks.tokens": "AbstractTokenTask",
     "tasks.registry": "get_task task_names",
     "tasks.task": "AbstractTask Batch Scores",
+    "training.hub": "from_pretrained push_to_hub save_pretrained",
     "training.loop": "resume train",
     "training.loggers": "Observer Snapshot",
     "training.run": "Run load_pretrained load_run save_run",

@@ -203,7 +203,7 @@ def load_run(folder: str | Path, *, trust_code: bool = False) -> Run:
 
 def open_run(folder: str | Path) -> Run:
     """Open a run directory whose user-defined code the caller trusts."""
-    folder = zoo.find(folder).folder if zoo.is_name(folder) else Path(folder)
+    folder = zoo.find(folder).folder if zoo.is_name(folder) else _snapshot(Path(folder))
     path = folder / CONFIG
     if not path.is_file():
         hint = (
@@ -221,6 +221,12 @@ def open_run(folder: str | Path) -> Run:
             "train in another folder"
         )
     return Run(folder, config, backend, threads)
+
+
+def _snapshot(folder: Path) -> Path:
+    """The folder itself or, in the cache of the Hugging Face Hub, that of its branch `main`."""
+    branch = folder / "refs" / "main"
+    return folder / "snapshots" / branch.read_text().strip() if branch.is_file() else folder
 
 
 def changed_sources(run: Run) -> list[str]:
