@@ -1,5 +1,6 @@
 """Figures show the data they are given, and one approach has one colour."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ from matplotlib.colors import to_hex
 from matplotlib.patches import StepPatch
 from PIL import Image
 
-from constrained_dnc.colours import DARK, colours_of
+from constrained_dnc.colours import DARK, LIGHT, colours_of
 from constrained_dnc.report import Report, curves, drawing, states
 from constrained_dnc.report.findings import Findings
 from constrained_dnc.study import read_study
@@ -32,7 +33,9 @@ def test_one_line_per_trial_and_the_floor(small_report: Report) -> None:
         panel = curves.score_against_length(findings, "50").axes[0]
     shade = colours_of(findings.approaches)["compr+reg"]
     scores = 100 * findings.curves["50", "sort", "compr+reg"].to_numpy()
-    np.testing.assert_allclose(lines_of(panel, shade), scores)
+    *trials, median = lines_of(panel, shade)
+    np.testing.assert_allclose(trials, scores)
+    np.testing.assert_allclose(median, np.median(scores, axis=0))
     (floor,) = (line for line in panel.lines if set(np.asarray(line.get_ydata())) == {20.0})
     assert len(np.asarray(floor.get_xdata())) == 99
     named = {text.get_text(): to_hex(text.get_color()) for text in panel.texts}
@@ -40,13 +43,13 @@ def test_one_line_per_trial_and_the_floor(small_report: Report) -> None:
     assert named == expected
 
 
-def test_many_trials_have_a_median(tmp_path: Path) -> None:
-    findings = findings_of(tmp_path, "sort", {"50": {"reg": [18, 19, 20, 22, 22, 23, 24, 40]}})
+def test_the_median_of_the_seeds_is_a_thicker_line(tmp_path: Path) -> None:
+    findings = findings_of(tmp_path, "sort", {"50": {"reg": [18, 22, 40]}})
     with drawing.style():
         panel = curves.score_against_length(findings, "50").axes[0]
-    lines = lines_of(panel, colours_of(["reg"])["reg"])
-    assert len(lines) == 9
-    np.testing.assert_allclose(lines[-1], 100.0 * (np.arange(2, 101) <= 22))
+    lines = [line for line in panel.lines if line.get_color() == colours_of(["reg"])["reg"]]
+    assert [line.get_linewidth() > 1 for line in lines] == [False, False, False, True]
+    np.testing.assert_allclose(lines[-1].get_ydata(), 100.0 * (np.arange(2, 101) <= 22))
 
 
 def test_memories_have_dashes_of_their_own(tmp_path: Path) -> None:
@@ -56,24 +59,29 @@ def test_memories_have_dashes_of_their_own(tmp_path: Path) -> None:
     (panel,) = figure.axes
     shade = colours_of(["reg"])["reg"]
     dashes = [line._unscaled_dash_pattern for line in panel.lines if line.get_color() == shade]
-    assert [dashes.count(dash) for dash in dict.fromkeys(dashes)] == [2, 2, 2]
+    assert len(dict.fromkeys(dashes[::3])) == 3  # two seeds and a median each
     assert panel.get_xscale() == "log"
     (legend,) = figure.legends
     names = [text.get_text() for text in legend.get_texts()]
     assert names == ["50 slots (training)", "500 slots", "growing memory"]
 
 
-def test_dark_figures_keep_the_colours_of_the_data(small_report: Report) -> None:
+def test_an_svg_takes_ink_and_ground_from_the_page_and_keeps_the_colours_of_the_data(
+    small_report: Report,
+) -> None:
     with drawing.style():
-        figure = curves.score_against_length(small_report.main, "50")
-        shades = set(colours_of(small_report.main.approaches).values())
-        before = [line.get_color() for line in figure.axes[0].lines]
-        drawing.darken(figure)
-    after = [line.get_color() for line in figure.axes[0].lines]
-    assert [it for it in after if it in shades] == [it for it in before if it in shades]
-    assert to_hex(figure.get_facecolor()) == DARK["ground"]
-    assert to_hex(figure.axes[0].title.get_color()) == DARK["ink"]
-    assert to_hex(figure.axes[0].texts[0].get_bbox_patch().get_facecolor()) == DARK["ground"]
+        element = drawing.svg(curves.score_against_length(small_report.main, "50"), "a")
+        other = drawing.svg(curves.score_against_length(small_report.main, "500"), "b")
+    for shade in (*LIGHT.values(), "black", "#000000"):
+        assert shade not in element
+    assert "currentColor" in element
+    for shade in colours_of(small_report.main.approaches).values():
+        assert shade.lower() in element
+    ids = [set(re.findall(r' id="([^"]+)"', text)) for text in (element, other)]
+    assert not ids[0] & ids[1]  # both can stand on one page
+    assert {*re.findall(r"url\(#([^)]+)\)", element)} <= ids[0]
+    dark = drawing.standalone(element).partition("prefers-color-scheme: dark")[2]
+    assert DARK["ink"] in dark
 
 
 def test_trajectories_overlay_all_samples(small_report: Report, page: Path) -> None:
@@ -121,18 +129,19 @@ def test_histograms_are_shares_and_a_corrupt_analysis_leaves_a_word(tmp_path: Pa
 
 
 def test_files_of_every_figure(small_report: Report, page: Path) -> None:
-    names = {drawing.name for drawing in small_report.drawings}
+    names = {it.name for section in small_report.drawings.values() for it in section}
     assert {
         "score_vs_length_50_score",
         "score_vs_length_500_unseen",
         "peephole_vs_vanilla_lstm_score",
         "memory_sort_score",
-        "curvature_vs_score",
+        "properties_vs_score",
         "states_sort_decoding",
         "read_modes_search",
     } <= names
     directory = page.parent / "figures"
     assert {file.stem for file in directory.glob("*.svg")} == names
+    assert {file.stem for file in directory.glob("*.pdf")} == names
     for name in names:
         pixels = np.asarray(Image.open(directory / f"{name}.png").convert("L"))
         assert min(pixels.shape) > 200

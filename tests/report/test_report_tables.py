@@ -1,11 +1,13 @@
 """Tables: the paper's marks from the paper's numbers, gaps, CSV and LaTeX."""
 
 import io
+import re
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from rich.console import Console
 
 from constrained_dnc.report import Report, published, score_tables
 from constrained_dnc.report.findings import Findings
@@ -54,9 +56,9 @@ def test_the_papers_lengths_give_its_factors_and_bold_marks(
     assert bold["search"] == ({"stateful-baseline", "compr"} if memory == "50" else set())
 
 
-def test_a_task_that_the_paper_lacks_and_the_baseline_fails_has_no_factor(tmp_path: Path) -> None:
-    findings = findings_of(tmp_path, "mine", {"50": {"stateful-baseline": [0], "compr": [20]}})
-    cells = max_lengths({"unseen": findings}, "50").cells.loc[("mine", "unseen, entries")]
+def test_a_task_that_the_baseline_fails_has_no_factor(tmp_path: Path) -> None:
+    findings = findings_of(tmp_path, "sort", {"50": {"stateful-baseline": [0], "compr": [20]}})
+    cells = max_lengths({"unseen": findings}, "50").cells.loc[("sort", "unseen, entries")]
     assert cells[["stateful-baseline", "compr", "factor"]].tolist() == ["0", "20", DASH]
 
 
@@ -73,8 +75,40 @@ def test_the_rows_of_a_task(small_report: Report) -> None:
     assert table.cells.loc[("sort", "paper"), "lstm-compr+reg"] == DASH
 
 
+def test_the_best_is_bold_whoever_made_it_and_a_seed_that_has_not_learnt_is_named(
+    tmp_path: Path,
+) -> None:
+    ends = {"stateful-baseline": [7, 7, 7], "mine": [30, 14, 31]}
+    table = max_lengths({"unseen": findings_of(tmp_path, "sort", {"50": ends})}, "50")
+    row = ("sort", "unseen, entries")
+    assert table.css.loc[row, "mine"] == BOLD
+    assert table.css.loc[row, "stateful-baseline"] == ""
+    assert r"\bfseries 30 (30, 14, 31)" in table.to_latex()
+    assert "| **30 (30, 14, 31)** |" in table.to_markdown()
+    terminal = Console(width=100, file=io.StringIO(), record=True)
+    terminal.print(table.to_terminal())
+    assert re.search(r"\x1b\[1m *30 \(30, 14, 31\)", terminal.export_text(styles=True))
+    assert table.cells.loc[("sort", "score at 5 to 15, %"), "mine"] == "100 (seed 1: 90.9)"
+
+
+def test_a_study_in_another_setting_has_none_of_the_papers_numbers(tmp_path: Path) -> None:
+    names = ("stateful-baseline", "compr+reg", "mine")
+    request = Request(("sort",), names, trials=2, samples=2, preset="quick")
+    report = Report(read_study(write_study(tmp_path, request)))
+    assert report.tables["claims"] == []
+    for table in (table for section in report.tables.values() for table in section):
+        assert "paper" not in table.to_markdown(), table.name
+        assert "factor" not in table.cells, table.name
+    (tests,) = score_tables.pair_tests(report.rules, "16")
+    assert len(tests.cells) == 3  # pairs, those with a user-defined approach among them
+    (correlation,) = report.analysed.correlations()
+    assert correlation.instances == 6
+
+
 def test_average_scores_stand_beside_the_papers_and_the_floor(small_report: Report) -> None:
     table = score_tables.average_scores(small_report.rules, "50")
+    assert "averaged over the 44 lengths from 2 to 45" in table.caption
+    assert set(table.cells.loc[("sort", "seeds", "")]) == {"2"}
     curve = small_report.main.curves["50", "sort", "compr+reg"].loc[:, 2:45]
     median = np.median(curve.mean(axis=1))
     assert table.cells.loc[("sort", "median", "score"), "compr+reg"] == f"{100 * median:.0f}"
@@ -85,15 +119,15 @@ def test_average_scores_stand_beside_the_papers_and_the_floor(small_report: Repo
 
 def test_scores_by_length_end_with_the_floor(small_report: Report) -> None:
     cells = score_tables.scores_by_length(small_report.main, "sort").cells
-    assert cells.index[-1] == ("floor", "")
-    assert cells.loc[("floor", ""), 100] == "20"
+    assert cells.index[-1] == ("floor", "", "")
+    assert cells.loc[("floor", "", ""), 100] == "20"
     score = small_report.main.curves["500", "sort", "compr+reg"][100].median()
-    assert cells.loc[("compr+reg", "500 slots"), 100] == f"{100 * score:.0f}"
+    assert cells.loc[("compr+reg", "500 slots", "2"), 100] == f"{100 * score:.0f}"
 
 
 def test_p_values_stand_beside_the_papers(small_report: Report) -> None:
     papers, others = score_tables.pair_tests(small_report.rules, "50")
-    assert "2 against 2 give a p of at least" in papers.caption
+    assert "2 seeds against 2 give a p of at least" in papers.caption
     pair = ("stateful-baseline", "compr+reg")
     assert papers.cells.loc[(*pair, "paper"), "sort"] == "0.001"
     assert papers.css.loc[(*pair, "paper"), "sort"] == BOLD
@@ -108,7 +142,7 @@ def test_explained_variance_is_the_mean_of_the_papers_stateful_approaches(tmp_pa
         file = path / "analysis" / f"logic-{name}-{seed}.npz"
         np.savez(file, **{**np.load(file), "explained_variance": np.array(shares[name])})
     cells = score_tables.explained_variances(Findings(read_study(path), "unseen")).cells
-    assert cells.loc["logic"].to_dict() == {"ours": "85", "paper": "92"}
+    assert cells.loc["logic"].to_dict() == {"ours": "85", "instances": "4", "paper": "92"}
 
 
 def test_csv_and_latex_of_every_table(small_report: Report, page: Path) -> None:

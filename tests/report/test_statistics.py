@@ -43,7 +43,6 @@ def test_interval_agrees_with_scipys_bootstrap() -> None:
     theirs = stats.bootstrap(
         (np.arange(10),), longest, method="percentile", vectorized=True, n_resamples=1999, rng=1
     ).confidence_interval
-    assert ours is not None
     # The ends lie on the few values a median of trials can take; allow one step between them.
     step = np.max(np.diff(np.sort(ends)))
     assert abs(ours[0] - theirs.low) <= step
@@ -51,10 +50,13 @@ def test_interval_agrees_with_scipys_bootstrap() -> None:
     assert ours[0] <= statistics.max_length(scores, LENGTHS) <= ours[1]
 
 
-def test_interval_of_equal_trials_is_a_point_and_of_one_trial_is_none() -> None:
-    scores = np.tile((LENGTHS <= 31).astype(float), (3, 1))
-    assert statistics.max_length_interval(scores, LENGTHS) == (31, 31)
-    assert statistics.max_length_interval(scores[:1], LENGTHS) is None
+def test_up_to_five_trials_have_their_range() -> None:
+    ends = np.array([31, 12, 40, 20, 50, 25])
+    scores = (ends[:, None] >= LENGTHS).astype(float)
+    assert statistics.max_length_interval(scores[:5], LENGTHS) == (12, 50)
+    assert statistics.max_length_interval(scores[:1], LENGTHS) == (31, 31)
+    assert statistics.max_length_interval(scores, LENGTHS) != (12, 50)
+    assert statistics.median_interval(ends[:2].astype(float)) == (12, 31)
 
 
 def test_benjamini_hochberg_worked_example() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
@@ -273,22 +273,27 @@ class Report:
     """Rebuild the tables, figures and page of a study from its stored results."""
 
     study: StudyPath
+    figures: Annotated[Literal["quick", "all"] | None, option()] = None
+    """quick leaves out cell states (t-SNE takes minutes) and memory modes; by default all figures
+    are drawn of a study in the paper's setting."""
 
     def run(self) -> int:
         """Write the report."""
-        write_report(self.study)
+        write_report(self.study, self.figures)
         return 0
 
 
-def write_report(folder: Path) -> None:
+def write_report(folder: Path, figures: Literal["quick", "all"] | None = None) -> None:
     """Build the report with progress, then print the table of maximum lengths and the path."""
     from constrained_dnc.report import Report as StudyReport  # noqa: PLC0415 - slow to import
     from constrained_dnc.study import read_study  # noqa: PLC0415
 
-    report = StudyReport(read_study(folder))
+    report = StudyReport(read_study(folder), figures)
     with ProgressBar("report") as bar:
         page = report.write(lambda stage, done, total: bar.show(done, max(total, 1), stage))
     console().print(report.terminal_table())
+    if report.left_out:
+        print(report.left_out)
     print(f"report: {page}")
 
 

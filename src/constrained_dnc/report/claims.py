@@ -1,9 +1,4 @@
-"""The paper's claims in one table: its values, ours, their spread or p, and whether they agree.
-
-A claim is tested if both sides have at least two trials and solve their training lengths, unless
-the paper's do not either. A difference within the spread of the trials, that is with overlapping
-95 % bootstrap intervals, counts as none.
-"""
+"""The paper's claims in one table: its values, ours, and how much ours vary."""
 
 from __future__ import annotations
 
@@ -16,19 +11,17 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from constrained_dnc.config import MASTERED, extended
+from constrained_dnc.config import extended
 from constrained_dnc.report import published, statistics
-from constrained_dnc.report.findings import Findings
-from constrained_dnc.report.statistics import SIGNIFICANCE
-from constrained_dnc.report.tables import DASH, Number, Table, rounded
+from constrained_dnc.report.findings import Findings, Key
+from constrained_dnc.report.statistics import FEW_TRIALS
+from constrained_dnc.report.tables import Number, Table, rounded
 
-AGREES, DISAGREES, NOT_TESTED = "agrees", "does not", "not tested"
-ALIKE = 0.2
-"""Values within a fifth of the larger one count as alike: the paper gives no limit."""
 CAPTION = (
-    "Selected by {}. In brackets the spread of the trials, the 95 % bootstrap interval. A claim "
-    "does not agree if the difference lies the other way or within the spread. Not tested: not "
-    "run, one trial, too few trials for a p of 0.05, or training lengths that are not solved."
+    "Selected by {}. {} of the paper's {} claims are about what was run here; the others are not "
+    "tested. Values are longest inputs or average scores in percent, medians over seeds; beside "
+    f"them the adjusted p of a test or the range of up to {FEW_TRIALS} seeds, of more the 95 % "
+    "bootstrap interval in brackets. Not learnt: seeds under 95 % at their training lengths."
 )
 
 
@@ -46,18 +39,16 @@ LONGEST_IN_TRAINING = Side("training", False)
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of the paper: on a task, a relation of the first of every pair to the second.
+    """A claim of the paper about the two sides of every pair, on a task.
 
     measure: "maximum length", "average score", "correlation" (of curvature and score), or the
-    "significance" of a difference of average scores or "significance of correlation". relation:
-    "above", "below", "alike", "not above" (of a significance) or, of one side alone, "fails". A
-    correlation has no pairs: it compares Kendall's tau with zero.
+    "significance" of a difference of average scores or "significance of correlation". A correlation
+    has no pairs: it compares Kendall's tau with zero.
     """
 
     text: str
     task: str
     measure: str
-    relation: str
     pairs: tuple[tuple[Side, ...], ...]
 
 
@@ -69,7 +60,6 @@ def claims() -> tuple[Claim, ...]:
             row["text"],
             row["task"],
             row["measure"],
-            row["relation"],
             tuple(_pairs(row["first"], row["second"])),
         )
         for row in published.rows("claims")
@@ -93,120 +83,86 @@ Pair = tuple[Side, ...]
 
 
 class Value(NamedTuple):
-    """A length, or a score in percent: the median of some trials and its interval."""
+    """A length, or a score in percent: the median over seeds and its interval."""
 
     median: Number
     low: Number
     high: Number
-    trials: int
+    seeds: int
+    unlearnt: int = 0
+    """How many of the seeds do not solve their training lengths."""
 
     @property
     def spread(self) -> str:
-        return f"[{self.low:.0f}, {self.high:.0f}]" if self.trials > 1 else "one trial"
+        """
+        >>> Value(31, 24, 40, 3).spread, Value(31, 29, 32, 10).spread
+        ('24 to 40', '[29, 32]')
+        """
+        if self.seeds == 1:
+            return "one seed"
+        text = "{:.0f} to {:.0f}" if self.seeds <= FEW_TRIALS else "[{:.0f}, {:.0f}]"
+        return text.format(self.low, self.high)
+
+    @property
+    def seeds_text(self) -> str:
+        """The number of seeds."""
+        return str(self.seeds) + f" ({self.unlearnt} not learnt)" * bool(self.unlearnt)
 
 
-class Verdict(NamedTuple):
-    """Our values, their spread or p, and whether they agree with a claim."""
+class Result(NamedTuple):
+    """What a study has to say about a claim: values, p or spread, and numbers of seeds."""
 
-    ours: str = DASH
-    spread: str = DASH
-    agrees: str = NOT_TESTED
+    ours: str
+    spread: str
+    seeds: str
 
 
 def claims_table(findings: Findings, analysed: Findings) -> Table:
-    """One row per claim, those that agree first; `analysed` has the findings with curvatures."""
-    rows = [(it.text, paper_values(it), *judge(it, findings, analysed)) for it in claims()]
-    words = (AGREES, DISAGREES, NOT_TESTED)
-    rows.sort(key=lambda row: (words.index(row[-1]), row[2] == DASH))
-    columns = ["claim", "paper", "ours", "p or spread", "agrees"]
+    """One row per claim about cells of the study; `analysed` has the findings with curvatures."""
+    rows = [
+        (claim.text, paper_values(claim), *result)
+        for claim in claims()
+        if (result := result_of(claim, findings, analysed))
+    ]
+    columns = ["claim", "paper", "ours", "p or spread", "seeds"]
+    caption = CAPTION.format(findings.selection, len(rows), len(claims()))
     cells = pd.DataFrame(rows, columns=columns).set_index("claim")
-    return Table("claims", "The paper's claims", CAPTION.format(findings.selection), cells)
+    return Table("claims", "The paper's claims", caption, cells)
 
 
-def has_tested_claims(table: Table) -> bool:
-    """Whether a table of claims compares anything with the paper."""
-    return bool((table.cells["agrees"] != NOT_TESTED).any())
-
-
-def judge(claim: Claim, findings: Findings, analysed: Findings) -> Verdict:
-    """Whether a study agrees with every comparison of a claim."""
+def result_of(claim: Claim, findings: Findings, analysed: Findings) -> Result | None:
+    """Our values for a claim; None unless the study has all of its cells."""
+    if not findings.is_comparable:
+        return None
     if not claim.pairs:
-        return _judge_correlation(claim, analysed)
-    verdicts = [_judge_pair(claim, pair, findings) for pair in claim.pairs]
-    answers = {verdict.agrees for verdict in verdicts}
-    agrees = next(word for word in (DISAGREES, NOT_TESTED, AGREES) if word in answers)
-    known = [verdict for verdict in verdicts if verdict.ours != DASH] or [Verdict()]
-    return Verdict("; ".join(it.ours for it in known), "; ".join(it.spread for it in known), agrees)
+        return _correlation(claim, analysed)
+    parts = [_compared(claim, pair, findings) for pair in claim.pairs]
+    if None in parts:
+        return None
+    return Result(*("; ".join(texts) for texts in zip(*filter(None, parts), strict=True)))
 
 
-def agreement(relation: str, first: Value, second: Value) -> str:
-    """Whether two values stand in the relation that the paper claims.
-
-    >>> agreement("above", Value(31, 28, 33, 3), Value(22, 20, 23, 3))
-    'agrees'
-    >>> agreement("above", Value(31, 15, 33, 3), Value(22, 20, 23, 3))
-    'does not'
-    """
-    agrees = {
-        "fails": first.median == 0,
-        "alike": abs(first.median - second.median) <= ALIKE * max(first.median, second.median),
-        "above": first.low > second.high,
-        "below": first.high < second.low,
-    }[relation]
-    return AGREES if agrees else DISAGREES
-
-
-def significance(relation: str, difference: Number, p: float, least: float, complete: bool) -> str:
-    """Whether a test comes out as in the paper; `least` is the smallest p it could have had.
-
-    Only a study with as many trials as the paper (`complete`) can show that there is no difference.
-
-    >>> significance("above", 0.2, 0.01, 0.001, complete=True)
-    'agrees'
-    >>> significance("alike", 0.2, 0.3, 0.01, complete=False)
-    'not tested'
-    """
-    if isnan(p) or least > SIGNIFICANCE:
-        return NOT_TESTED
-    if p > SIGNIFICANCE and relation in ("alike", "not above"):
-        return AGREES if complete else NOT_TESTED
-    sign = {"above": 1, "below": -1, "not above": -1, "alike": 0}[relation]
-    return AGREES if p <= SIGNIFICANCE and sign * difference > 0 else DISAGREES
-
-
-def _judge_pair(claim: Claim, pair: Pair, findings: Findings) -> Verdict:
-    sides = _values(claim, pair, findings)
-    if not sides:
-        return Verdict()
-    ours = " against ".join(rounded(it.median, 0) for it in sides)
-    first, second, agrees = sides[0], sides[-1], NOT_TESTED
-    has_learnt = _has_learnt(claim, pair, findings)
+def _compared(claim: Claim, pair: Pair, findings: Findings) -> Result | None:
+    values = _values(claim, pair, findings)
+    if not values:
+        return None
+    measured = [value for value in values if value.seeds]
+    ours = " against ".join(rounded(value.median, 0) for value in values)
+    spread = " against ".join(value.spread for value in measured)
     if claim.measure == "significance":
         names = {side.approach for side in pair}
-        tests = [it for it in findings.paper_tests if it.task == claim.task]
-        test = next(it for it in tests if {it.first, it.second} == names)
-        difference, least = first.median - second.median, statistics.smallest_p(*test.trials)
-        complete = min(test.trials) >= published.TRIALS
-        if has_learnt:
-            agrees = significance(claim.relation, difference, test.p_adjusted, least, complete)
-        return Verdict(ours, p_text(test.p_adjusted), agrees)
-    spread = " against ".join(it.spread for it in sides if it.trials)
-    if has_learnt and 1 not in (first.trials, second.trials):
-        agrees = agreement(claim.relation, first, second)
-        overlap = max(first.low, second.low) <= min(first.high, second.high)
-        if overlap and claim.relation in ("above", "below"):
-            spread += ": no difference"
-    return Verdict(ours, spread, agrees)
+        tests = (test for test in findings.paper_tests if test.task == claim.task)
+        spread = p_text(next(t.p_adjusted for t in tests if {t.first, t.second} == names))
+    return Result(ours, spread, " against ".join(value.seeds_text for value in measured))
 
 
-def _judge_correlation(claim: Claim, findings: Findings) -> Verdict:
+def _correlation(claim: Claim, findings: Findings) -> Result | None:
+    if "curvature" not in findings.properties:
+        return None
     ours = next((it for it in findings.correlations() if it.task == claim.task), None)
     if ours is None or isnan(ours.tau):
-        return Verdict()
-    least = statistics.smallest_tau_p(ours.instances)
-    complete = ours.instances >= statistics.PAPER_INSTANCES
-    agrees = significance(claim.relation, ours.tau, ours.p_adjusted, least, complete)
-    return Verdict(f"tau {rounded(ours.tau, 2)}", p_text(ours.p_adjusted), agrees)
+        return None
+    return Result(f"tau {rounded(ours.tau, 2)}", p_text(ours.p_adjusted), str(ours.instances))
 
 
 def _values(claim: Claim, pair: Pair, findings: Findings) -> list[Value]:
@@ -218,14 +174,14 @@ def _values(claim: Claim, pair: Pair, findings: Findings) -> list[Value]:
     if any(key not in findings.curves for key in keys):
         return []
     if claim.measure != "maximum length":
-        averages = [100 * findings.averages_of(key).to_numpy() for key in keys]
-        return [_average(it) for it in averages] if all(map(len, averages)) else []
+        return [_average(key, findings) for key in keys]
     curves = [findings.solvable(key) for key in keys]
     if len({*memories}) > 1:
         curves = _comparable(*curves)
     last = findings.study.training_lengths[1]
     constant = [Value(last, last, last, 0)] * (LONGEST_IN_TRAINING in pair)
-    return [*map(_length, curves), *constant]
+    lengths = [_length(curve, key, findings) for curve, key in zip(curves, keys, strict=True)]
+    return lengths + constant
 
 
 def _comparable(larger: pd.DataFrame, trained: pd.DataFrame) -> list[pd.DataFrame]:
@@ -234,37 +190,29 @@ def _comparable(larger: pd.DataFrame, trained: pd.DataFrame) -> list[pd.DataFram
     All lengths of the larger memory count if the trained one fails before its last length.
     """
     shared = larger.columns.intersection(trained.columns)
-    has_failed = _length(trained).median < trained.columns.to_numpy().max()
+    has_failed = (
+        statistics.max_length(trained.to_numpy(), trained.columns.to_numpy())
+        < trained.columns.to_numpy().max()
+    )
     return [larger if has_failed else larger[shared], trained[shared]]
 
 
-def _length(curve: pd.DataFrame) -> Value:
+def _length(curve: pd.DataFrame, key: Key, findings: Findings) -> Value:
     scores, lengths = curve.to_numpy(), curve.columns.to_numpy()
     length = statistics.max_length(scores, lengths)
-    low, high = statistics.max_length_interval(scores, lengths) or (length, length)
-    return Value(length, low, high, len(scores))
+    interval = statistics.max_length_interval(scores, lengths)
+    return Value(length, *interval, len(scores), _unlearnt(key, findings))
 
 
-def _average(averages: np.ndarray) -> Value:
-    interval = statistics.median_interval(averages)
-    return Value(float(np.median(averages)), *interval, len(averages))
+def _average(key: Key, findings: Findings) -> Value:
+    scores = 100 * findings.averages_of(key).to_numpy()
+    interval = statistics.median_interval(scores)
+    return Value(float(np.median(scores)), *interval, len(scores), _unlearnt(key, findings))
 
 
-def _has_learnt(claim: Claim, pair: Pair, findings: Findings) -> bool:
-    """Whether the sides solve their training lengths, unless the paper's do not either.
-
-    A claim about failing at training lengths needs some other approach that solves them.
-    """
-    approaches = {side.approach for side in pair}
-    scores = findings.training_scores
-    keys = findings.keys([findings.trained_memory], [claim.task])
-    solved = {key[2] for key in keys if scores.get(key, 0.0) >= MASTERED}
-    if LONGEST_IN_TRAINING in pair:
-        return bool(solved)
-    lengths = published.max_lengths(extended=False)
-    last = published.TRAINING_LENGTHS[1]
-    failing = {name for name in approaches if lengths.get((claim.task, name), last) < last}
-    return bool(solved) and approaches <= solved | failing
+def _unlearnt(key: Key, findings: Findings) -> int:
+    """The seeds that do not solve their training lengths with the slots of training."""
+    return len(findings.unlearnt((findings.trained_memory, *key[1:])))
 
 
 def paper_values(claim: Claim) -> str:

@@ -1,4 +1,4 @@
-"""Figures of score against length: one thin line per trial, labelled at the line.
+"""Figures of score against length: a thin line per seed and their median, named at the line.
 
 An approach has one colour in all figures, a memory one kind of dashes; digital inference is
 dash-dotted.
@@ -25,12 +25,10 @@ from constrained_dnc.report.findings import DIGITAL, Findings, Key, memory_name
 DASHES = ("-", (0, (4, 2)), (0, (1, 1.5)))
 """By the position of a memory in the study, where the trained one comes first."""
 DIGITAL_DASHES = (0, (4, 1.5, 1, 1.5))
-PLOTLY_DASHES = ("solid", "dash", "dot")
-MANY_TRIALS = 8
-"""With at least this many trials, a thicker line is their median."""
 LINES = (
-    "Thin lines: one per trial. Dotted: the floor, the best answer that knows the length and "
-    "ignores the input. Grey: the training lengths ({} to {}). Line at 95 %: what counts as solved."
+    "Thin lines: one per seed; thick: their median. Dotted: the floor, the best answer that knows "
+    "the length and ignores the input. Grey: the training lengths ({} to {}). Line at 95 %: what "
+    "counts as solved. Vertical: the number of slots. Cross: given up, longer inputs are wrong."
 )
 DIGITAL_LINES = " Dash-dotted: digital inference."
 
@@ -49,12 +47,11 @@ def caption(findings: Findings) -> str:
 def drawings(findings: Findings) -> Iterator[Drawing]:
     """Score against length by memory and by task, and supplement C."""
     lines, rule = f"{caption(findings)} Selected by {findings.selection}.", f"_{findings.selection}"
-    slots = "Vertical: the number of slots."
     for memory in findings.memories:
         yield Drawing(
             f"score_vs_length_{memory}{rule}",
             f"Score against length, {memory_name(findings.study, memory)}",
-            f"{lines} {slots}",
+            lines,
             partial(score_against_length, findings, memory),
         )
     trained = findings.trained_memory
@@ -71,7 +68,7 @@ def drawings(findings: Findings) -> Iterator[Drawing]:
             yield Drawing(
                 f"memory_{task}{rule}",
                 f"Score against length by memory, {task}",
-                f"{lines} Cross: given up, longer inputs count as wrong. {slots}",
+                lines,
                 partial(score_by_memory, findings, task),
             )
 
@@ -136,7 +133,7 @@ def _draw(panel: Axes, findings: Findings, keys: Sequence[Key]) -> None:
 
 
 def _draw_trials(panel: Axes, findings: Findings, keys: Sequence[Key]) -> None:
-    """A line per trial, with a cross where it was given up, and the median of many."""
+    """A line per trial, with a cross where it was given up, and their median."""
     for key in keys:
         if key not in findings.curves:
             continue
@@ -145,10 +142,10 @@ def _draw_trials(panel: Axes, findings: Findings, keys: Sequence[Key]) -> None:
         look: dict[str, Any] = {"color": colours_of(findings.approaches)[key[2]]}
         look["ls"] = DIGITAL_DASHES if findings.inference == DIGITAL else dash
         for line in lines.values():
-            panel.plot(line.index, 100 * line, lw=0.9, alpha=0.85, **look)
+            panel.plot(line.index, 100 * line, lw=0.7, alpha=0.7, **look)
             if len(line) < curve.shape[1]:
                 panel.plot(line.index[-1:], 100 * line[-1:], "x", ms=4, color=look["color"])
-        if len(lines) >= MANY_TRIALS:
+        if len(lines) > 1:
             panel.plot(curve.columns, 100 * curve.median(skipna=False), lw=2, **look)
 
 

@@ -2,38 +2,46 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
+from typing import Literal
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from plotly.offline import get_plotlyjs
 from rich.console import Group
+from rich.text import Text
 
 from constrained_dnc.config import PAPER_RULE
-from constrained_dnc.files import write_atomically
-from constrained_dnc.report import charts, curves, overview, published, states
+from constrained_dnc.errors import printable
+from constrained_dnc.files import make_folder, write_atomically
+from constrained_dnc.report import curves, overview, published, states
 from constrained_dnc.report import score_tables as scores
 from constrained_dnc.report import tables as lengths
-from constrained_dnc.report.claims import claims_table, has_tested_claims
-from constrained_dnc.report.drawing import Drawing, darken, png, save, style
-from constrained_dnc.report.findings import Findings, beside_paper, by_rule, memory_name, stages_of
-from constrained_dnc.report.states import embed_all
+from constrained_dnc.report.claims import claims_table
+from constrained_dnc.report.drawing import Drawing
+from constrained_dnc.report.findings import Findings, beside_paper, by_rule, stages_of
 from constrained_dnc.report.tables import Table
 from constrained_dnc.study import Study, layout, read_study
 
 ReportProgress = Callable[[str, int, int], None]
 """Called with the name of a stage, the items done and their total."""
+Figures = Literal["quick", "all"]
+"""Which figures are drawn: all, or those that take seconds."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """All tables and figures of a study, by section of the page."""
+    """All tables and figures of a study, by section of the page.
+
+    Args:
+        study: what `read_study` returns, finished or not.
+        figures: which are drawn; by default all if the paper's numbers can be compared.
+    """
 
     study: Study
+    figures: Figures | None = None
 
     @cached_property
     def rules(self) -> dict[str, Findings]:
@@ -54,34 +62,52 @@ class Report:
     @cached_property
     def tables(self) -> dict[str, list[Table]]:
         main, analysed, rules = self.main, self.analysed, self.rules
-        claims = [claims_table(main, analysed)]
         if not main.memories:
-            return {"claims": claims, "tables": [], "scores": [], "runs": []}
-        tables = lengths.lengths_by_controller(main)
+            return {"tables": [], "scores": [], "claims": [], "runs": []}
+        tables = [lengths.summary(rules)]
         for memory in main.memories:
             tables.append(lengths.max_lengths(rules, memory))
             tables.append(scores.average_scores(rules, memory))
             tables += scores.pair_tests(rules, memory)
-        known = analysed.instances.notna().any()
-        if known["curvature"] or known["state_count"]:
+        if analysed.properties:
             tables += [scores.correlations(analysed), scores.properties(analysed)]
-        tables += [scores.explained_variances(analysed)] if known["curvature"] else []
+        if "explained_variance" in analysed.instances:
+            tables.append(scores.explained_variances(analysed))
+        tables += lengths.lengths_by_controller(main)
         tables += [lengths.lengths_by_memory(main)] if len(main.memories) > 1 else []
         tables += [lengths.lengths_by_rule(rules)] if len(rules) > 1 else []
         stages = stages_of(main)
         tables += [lengths.lengths_by_iterations(main, stages)] if stages else []
+        claims = claims_table(main, analysed)
         measured = [task for task in main.tasks if (main.rows["task"] == task).any()]
         return {
-            "claims": claims,
             "tables": tables,
             "scores": [scores.scores_by_length(main, task) for task in measured],
+            "claims": [claims] if len(claims.cells) else [],
             "runs": [scores.runs(analysed)],
         }
 
     @cached_property
-    def drawings(self) -> list[Drawing]:
-        shown = (curves.drawings(findings) for findings in beside_paper(self.rules).values())
-        return [*chain.from_iterable(shown), *states.drawings(self.analysed)]
+    def drawings(self) -> dict[str, list[Drawing]]:
+        """The figures by section: score against length by the default rule, and all others."""
+        others = [it for it in beside_paper(self.rules).values() if it is not self.main]
+        drawn = [*chain.from_iterable(map(curves.drawings, others))]
+        drawn += states.properties_drawings(self.analysed)
+        drawn += states.drawings(self.analysed) if self.draws_all else []
+        return {"curves": [*curves.drawings(self.main)], "figures": drawn}
+
+    @property
+    def draws_all(self) -> bool:
+        """Whether the figures that take minutes are drawn, too."""
+        return self.figures == "all" or (self.figures is None and self.main.is_comparable)
+
+    @property
+    def left_out(self) -> str:
+        """Which figures are left out, and how to get them; empty if none are."""
+        if self.draws_all or not any(states.drawings(self.analysed)):
+            return ""
+        command = f"cdnc report {self.study.path} --figures all"
+        return f"Left out: cell states (t-SNE, minutes) and memory modes; `{command}` draws them."
 
     def write(self, progress: ReportProgress | None = None) -> Path:
         """Write tables, figures and page; return the path of the page."""
@@ -89,20 +115,30 @@ class Report:
         path = self.study.path
         for table in chain.from_iterable(self.tables.values()):
             table.write(path / layout.TABLES)
-        embed_all(self.study, states.wanted_embeddings(self.analysed), notify)
-        images = []
-        for done, drawing in enumerate(self.drawings, start=1):
-            images.append(_image(drawing, path / layout.FIGURES))
-            notify("figures", done, len(self.drawings))
+        if self.draws_all:
+            states.embed_all(self.study, states.wanted_embeddings(self.analysed), notify)
+        total, images = sum(map(len, self.drawings.values())), {}
+        for done, drawing in enumerate(chain.from_iterable(self.drawings.values()), start=1):
+            images[drawing.name] = drawing.write(path / layout.FIGURES)
+            notify("figures", done, total)
+        make_folder((path / layout.PAGE).parent)
         # A failure's message may name a file that is not valid UTF-8.
         write_atomically(path / layout.PAGE, self._page(images).encode(errors="replace"))
         return path / layout.PAGE
 
     def terminal_table(self) -> Group:
-        """Maximum lengths beside the paper's, for a terminal."""
-        return overview.terminal_table(self.main)
+        """Maximum lengths with what they mean, for a terminal."""
+        main = self.main
+        tables = [lengths.summary(self.rules).to_terminal()] if main.memories else []
+        sentences = [overview.unseen_scores(main), overview.unlearnt(main), self._warning]
+        return Group(*tables, *(Text(printable(it)) for it in sentences if it))
 
-    def _page(self, images: list[dict[str, str]]) -> str:
+    @property
+    def _warning(self) -> str:
+        """How far the study is from the paper's, if its numbers stand beside ours."""
+        return overview.budget_warning(self.study) if self.main.is_comparable else ""
+
+    def _page(self, images: dict[str, str]) -> str:
         study, main = self.study, self.main
         preset = study.request.get("preset")
         name = study.path.resolve().name
@@ -115,41 +151,32 @@ class Report:
         )
         return environment.get_template("page.html").render(
             title=f"Constrained DNC: {name}" + (f" (preset {preset})" if preset else ""),
-            paper=published.TITLE,
-            is_compared=has_tested_claims(self.tables["claims"][0]),
-            warning=overview.budget_warning(study),
-            facts=overview.facts(study),
-            sections=self.tables,
-            charts={memory_name(study, it): charts.chart(main, it) for it in main.memories},
-            lines=curves.caption(main),
+            paper=published.TITLE if main.is_comparable else "",
+            warnings=[it for it in (overview.unlearnt(main), self._warning) if it],
+            facts=overview.facts(main),
+            tables=self.tables,
+            drawings=self.drawings,
             images=images,
+            left_out=self.left_out,
             problems=overview.problems(study),
             command=str(study.request.get("command", "")),
             provenance=overview.provenance(study),
-            plotly=get_plotlyjs().replace("</script", "<\\/script"),
         )
 
 
-def build_report(study: str | Path, progress: ReportProgress | None = None) -> Path:
-    """Write tables, figures and the page of a study, finished or not; return the page's path."""
-    return Report(read_study(study)).write(progress)
+def build_report(
+    study: str | Path, progress: ReportProgress | None = None, figures: Figures | None = None
+) -> Path:
+    """Write tables, figures and the page of a study, finished or not; return the page's path.
+
+    Args:
+        study: a study's folder.
+        progress: called with the name of a stage, the items done and their total.
+        figures: which are drawn; by default all if the paper's numbers can be compared.
+    """
+    return Report(read_study(study), figures).write(progress)
 
 
 def terminal_table(study: str | Path) -> Group:
-    """The maximum lengths of a study beside the paper's, for a terminal."""
+    """The maximum lengths of a study, for a terminal."""
     return Report(read_study(study)).terminal_table()
-
-
-def _image(drawing: Drawing, directory: Path) -> dict[str, str]:
-    """A figure for the page, as data URIs for light and dark mode; its files are written."""
-    with style():
-        figure = drawing.draw()
-        light = save(figure, directory, drawing.name)
-        darken(figure)
-        dark = png(figure)
-    uris = {"light": _data_uri(light), "dark": _data_uri(dark)}
-    return {"name": drawing.name, "title": drawing.title, "caption": drawing.caption, **uris}
-
-
-def _data_uri(image: bytes) -> str:
-    return "data:image/png;base64," + base64.b64encode(image).decode("ascii")

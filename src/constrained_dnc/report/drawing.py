@@ -1,11 +1,13 @@
-"""Style, layout and files of figures: light and dark, grids of panels, PNG and SVG.
+"""Style, layout and files of figures. Draw and save inside `style()`.
 
-Draw and save inside `style()`; `darken` makes a figure fit a dark page.
+In an SVG ink, faint lines and ground follow the page around it, or the reader's light or dark mode
+if it stands alone; PDF and PNG are light.
 """
 
 from __future__ import annotations
 
 import io
+import re
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,16 +17,36 @@ from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
-from matplotlib.colors import is_color_like, to_hex, to_rgba
 from matplotlib.figure import Figure
-from matplotlib.text import Text
 from matplotlib.ticker import FixedLocator, NullLocator, ScalarFormatter
-from PIL import Image
 
 from constrained_dnc.colours import DARK, LIGHT
 from constrained_dnc.files import make_folder, write_atomically
 
 DPI = 130
+SETTINGS: dict[Any, object] = {
+    "axes.edgecolor": LIGHT["faint"],
+    "axes.facecolor": LIGHT["ground"],
+    "axes.labelcolor": LIGHT["ink"],
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlecolor": LIGHT["ink"],
+    "axes.titlesize": 10,
+    "axes.titleweight": "bold",
+    "figure.facecolor": LIGHT["ground"],
+    "font.size": 9,
+    "grid.color": LIGHT["faint"],
+    "legend.frameon": False,
+    "pdf.fonttype": 42,
+    "svg.fonttype": "none",
+    "text.color": LIGHT["ink"],
+    "text.parse_math": False,  # a name may have a dollar sign
+    "xtick.color": LIGHT["ink"],
+    "ytick.color": LIGHT["ink"],
+}
+# What style sheets call the colours of figures; pages define --faint and --card.
+CSS_COLOURS = {"ink": "currentColor", "faint": "var(--faint)", "ground": "var(--card)"}
+STANDALONE = "<style>svg {{ {} }} @media (prefers-color-scheme: dark) {{ svg {{ {} }} }}</style>"
 
 
 @dataclass(frozen=True)
@@ -36,62 +58,55 @@ class Drawing:
     caption: str
     draw: Callable[[], Figure]
 
+    def write(self, directory: Path) -> str:
+        """Draw the figure, write its SVG, PDF and PNG, and return an SVG element for a page."""
+        with style():
+            figure = self.draw()
+            element = svg(figure, self.name)
+            make_folder(directory)
+            write_atomically(directory / f"{self.name}.svg", standalone(element).encode())
+            for ending, metadata in (("pdf", {"CreationDate": None}), ("png", None)):
+                path = directory / f"{self.name}.{ending}"
+                write_atomically(path, _rendered(figure, ending, metadata))
+        return element
+
 
 @contextmanager
 def style() -> Iterator[None]:
     """Colours and sizes for the figures drawn and saved inside."""
-    settings: dict[Any, object] = {
-        "axes.edgecolor": LIGHT["faint"],
-        "axes.facecolor": LIGHT["ground"],
-        "axes.labelcolor": LIGHT["ink"],
-        "axes.spines.right": False,
-        "axes.spines.top": False,
-        "axes.titlecolor": LIGHT["ink"],
-        "axes.titlesize": 10,
-        "axes.titleweight": "bold",
-        "figure.facecolor": LIGHT["ground"],
-        "font.size": 9,
-        "grid.color": LIGHT["faint"],
-        "legend.frameon": False,
-        "svg.fonttype": "none",
-        "svg.hashsalt": "constrained-dnc",
-        "text.color": LIGHT["ink"],
-        "text.parse_math": False,  # a name may have a dollar sign
-        "xtick.color": LIGHT["ink"],
-        "ytick.color": LIGHT["ink"],
-    }
-    with mpl.rc_context(settings), warnings.catch_warnings():
+    with mpl.rc_context(SETTINGS), warnings.catch_warnings():
         # A name may have characters that the font lacks: they become boxes.
         warnings.filterwarnings("ignore", r"Glyph \d+ .* missing", UserWarning)
         yield
 
 
-def darken(figure: Figure) -> None:
-    """Exchange ink, lines and ground for their dark counterparts; data keep their colours."""
-    exchange = {LIGHT[name]: DARK[name] for name in LIGHT}
-    artists = figure.findobj()
-    boxes = [text.get_bbox_patch() for text in artists if isinstance(text, Text)]
-    for artist in [*artists, *filter(None, boxes)]:
-        for part in ("color", "facecolor", "edgecolor"):
-            shade: Any = getattr(artist, f"get_{part}", lambda: None)()
-            if is_color_like(shade) and to_hex(shade) in exchange:
-                artist.set(**{part: to_rgba(exchange[to_hex(shade)], to_rgba(shade)[3])})
+def svg(figure: Figure, name: str) -> str:
+    """An SVG element whose ink is the text colour of the page it is put into.
 
-
-def save(figure: Figure, directory: Path, name: str) -> bytes:
-    """Write PNG and SVG files; return the PNG for the page."""
-    make_folder(directory)
+    Args:
+        figure: any Matplotlib figure drawn inside `style()`.
+        name: tells its ids from those of other figures on the page.
+    """
     figure.draw_without_rendering()
-    figure.set_layout_engine("none")  # three renderings share one layout
-    write_atomically(directory / f"{name}.svg", _rendered(figure, "svg", {"Date": None}))
-    image = _rendered(figure, "png")
-    write_atomically(directory / f"{name}.png", image)
-    return _quantized(image)
+    figure.set_layout_engine("none")  # all renderings share one layout
+    with mpl.rc_context({"svg.hashsalt": name}):
+        text = _rendered(figure, "svg", {"Date": None}).decode()
+    text = text[text.index("<svg") :].strip()
+    text = re.sub(r"\s*<(metadata|style).*?</\1>", "", text, flags=re.DOTALL)
+    text = re.sub(r'<g id="[^"]*"', "<g", text)  # groups are numbered alike in every figure
+    for part, css in CSS_COLOURS.items():
+        text = text.replace(LIGHT[part], css)
+    return text.replace("<svg ", '<svg role="img" style="stroke-linejoin: round" ', 1)
 
 
-def png(figure: Figure) -> bytes:
-    """A PNG for a page."""
-    return _quantized(_rendered(figure, "png"))
+def standalone(element: str) -> str:
+    """An SVG file that brings its colours for light and dark."""
+    light, dark = (
+        f"color: {shades['ink']}; --faint: {shades['faint']}; --card: {shades['ground']}"
+        for shades in (LIGHT, DARK)
+    )
+    end = element.index(">") + 1
+    return f"{element[:end]}{STANDALONE.format(light, dark)}{element[end:]}\n"
 
 
 def grid(count: int, columns: int, width: float, height: float) -> tuple[Figure, list[Axes]]:
@@ -116,12 +131,4 @@ def log_lengths(panel: Axes) -> None:
 def _rendered(figure: Figure, ending: str, metadata: dict[str, Any] | None = None) -> bytes:
     file = io.BytesIO()
     figure.savefig(file, format=ending, dpi=DPI, metadata=metadata)
-    return file.getvalue()
-
-
-def _quantized(image: bytes) -> bytes:
-    """A PNG in 64 colours: enough for a figure, and a third of the size."""
-    file = io.BytesIO()
-    picture = Image.open(io.BytesIO(image)).convert("RGB")
-    picture.quantize(64, Image.Quantize.FASTOCTREE).save(file, format="png")
     return file.getvalue()

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from constrained_dnc.config import MASTERED, PAPER_RULE, extended
+from constrained_dnc.config import MASTERED, PAPER, PAPER_RULE, SUPPLEMENT_C, extended
 from constrained_dnc.parts import APPROACHES
 from constrained_dnc.report import published, statistics
 from constrained_dnc.study import Study
@@ -24,8 +24,9 @@ KEY = ["memory", "task", "approach"]
 Key = tuple[str, str, str]
 MEASURES = {"entries": "score", "whole": "sequence_accuracy"}
 """What a maximum length is measured by, and the column of the results that has it."""
-FEW_TRIALS = 5
-"""Up to this many trials are listed one by one; of more, the interval of their median is shown."""
+PROPERTIES = {"curvature": "curvature", "drift": "drift", "state_count": "state count"}
+"""Names in tables of what is compared with the average score; any scalar of the analyses is."""
+EXPLAINED = "explained_variance"
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,15 @@ class Findings:
             frame = self.study.history[self.study.history["iterations"] == self.iterations]
         chosen = (frame["selection"] == self.selection) & (frame["inference"] == self.inference)
         return frame[chosen].fillna({"score": 0.0, "sequence_accuracy": 0.0})
+
+    @cached_property
+    def is_comparable(self) -> bool:
+        """Whether the paper's numbers mean the same: its slots, training lengths and a cell."""
+        study, paper = self.study, (*published.APPROACHES, *SUPPLEMENT_C)
+        is_its_setting = study.memory_size == PAPER.model.memory_size
+        is_its_setting &= study.training_lengths == published.TRAINING_LENGTHS
+        shared = {*study.tasks} & {*published.TASKS} and {*study.approaches} & {*paper}
+        return is_its_setting and bool(shared)
 
     @cached_property
     def tasks(self) -> tuple[str, ...]:
@@ -141,23 +151,32 @@ class Findings:
                 solvable = self.solvable(key, curve)
                 scores, lengths = solvable.to_numpy(), solvable.columns.to_numpy()
                 length = statistics.max_length(scores, lengths)
-                interval = statistics.max_length_interval(scores, lengths) or (np.nan, np.nan)
+                interval = statistics.max_length_interval(scores, lengths)
                 each = tuple(statistics.max_length(trial[None], lengths) for trial in scores)
                 records.append((*key, measure, length, *interval, each))
         columns = [*KEY, "measure", "length", "low", "high", "each"]
         return pd.DataFrame(records, columns=columns).set_index(columns[:4]).sort_index()
 
     @cached_property
-    def training_scores(self) -> pd.Series:
-        """The median over trials of the score at training lengths, by (memory, task, approach)."""
+    def training_scores(self) -> dict[Key, pd.Series]:
+        """By seed, the mean score of a trial over its training lengths."""
         rows = self.rows[self.rows["length"].between(*self.study.training_lengths)]
-        return rows.groupby([*KEY, "run_id"])["score"].mean().groupby(level=KEY).median()
+        return {
+            (str(memory), str(task), str(approach)): trials.groupby("seed")["score"].mean()
+            for (memory, task, approach), trials in rows.groupby(KEY, sort=False)
+        }
+
+    def unlearnt(self, key: Key) -> pd.Series:
+        """By seed, the scores at training lengths of the trials that do not solve them."""
+        scores = self.training_scores.get(key, pd.Series(dtype=float))
+        return scores[scores < MASTERED]
 
     @cached_property
     def averages(self) -> pd.DataFrame:
         """The average score of every trial: memory, task, approach, seed, run_id, average."""
-        up_to = self.rows["memory"].map(self.average_up_to).astype(int)
-        rows = self.rows[self.rows["length"].between(published.AVERAGE_FROM, up_to)]
+        spans = {memory: self.averaged_lengths(memory) for memory in {*self.rows["memory"]}}
+        ends = np.array([spans[memory] for memory in self.rows["memory"]], int).reshape(-1, 2)
+        rows = self.rows[self.rows["length"].between(*ends.T)]
         means = rows.groupby([*KEY, "seed", "run_id"], sort=False)["score"].mean()
         return means.rename("average").reset_index()
 
@@ -166,22 +185,27 @@ class Findings:
         chosen = (self.averages[KEY] == list(key)).all(axis=1)
         return self.averages[chosen].set_index("run_id")["average"]
 
-    def average_up_to(self, memory: str) -> int:
-        """The longest length in the average, as in the paper: 45, or 450 with another memory."""
+    def averaged_lengths(self, memory: str) -> tuple[int, int]:
+        """The first and last length of averages; in the paper's setting 2 and 45, or 450."""
+        if not self.is_comparable:
+            evaluated = self.rows.loc[self.rows["memory"] == memory, "length"]
+            return int(evaluated.min()), int(evaluated.max())
         is_trained = memory == self.trained_memory
-        return published.AVERAGE_UP_TO if is_trained else published.AVERAGE_UP_TO_EXTENDED
+        last = published.AVERAGE_UP_TO if is_trained else published.AVERAGE_UP_TO_EXTENDED
+        return published.AVERAGE_FROM, last
 
     def paper(self, values: Callable[[bool], dict[Any, Any]], memory: str) -> dict[Any, Any]:
-        """Values of the paper with this memory; none if it is not the trained or extended one."""
+        """Values of the paper with this memory; none where they cannot be compared."""
         sizes = [self.trained_memory, str(extended(self.study.memory_size))]
-        return values(memory == sizes[1]) if memory in sizes else {}
+        return values(memory == sizes[1]) if self.is_comparable and memory in sizes else {}
 
     def pair_tests(self, memory: str, others: bool = False) -> list[statistics.PairTest]:
-        """Tests of all pairs of the paper's five approaches or, with `others`, of all other pairs.
+        """Tests of all pairs of approaches; where the paper can be compared, of its five.
 
-        They are adjusted separately, so that the paper's table stays comparable.
+        The other pairs, by `others`, are then adjusted separately: the paper's table stays its own.
         """
-        papers, every = {*published.APPROACHES}, combinations(self.approaches, 2)
+        papers = {*(published.APPROACHES if self.is_comparable else self.approaches)}
+        every = combinations(self.approaches, 2)
         pairs = [pair for pair in every if papers.issuperset(pair) != others]
         frame = self.averages[self.averages["memory"] == memory]
         groups = frame.groupby(["task", "approach"])["average"]
@@ -195,24 +219,34 @@ class Findings:
 
     @cached_property
     def instances(self) -> pd.DataFrame:
-        """Every trial with its average score, curvature, explained variance, drift and state count.
+        """Every trial with its average score, the scalars of its analyses and its state count.
 
         NaN where a run has no analysis, no state, or no count.
         """
         frame = self.averages[self.averages["memory"] == self.trained_memory]
-        names = ["curvature", "explained_variance", "drift"]
-        arrays = [self.study.analysis(run_id, *names) for run_id in frame["run_id"]]
-        values = {name: [float(stored.get(name, np.nan)) for stored in arrays] for name in names}
-        frame = frame.assign(**values)
+        scalars = [_scalars(self.study.analysis(run_id)) for run_id in frame["run_id"]]
+        frame = frame.join(pd.DataFrame(scalars, index=frame.index, dtype=float))
         counts = self.rows.groupby("run_id")["state_count"].first()
         return frame.assign(state_count=frame["run_id"].map(counts))
 
-    def correlations(self, measure: str = "curvature") -> list[statistics.Correlation]:
-        """A measure against the average score per task, over the approaches the paper pools."""
-        known = self.instances.dropna(subset=measure)
-        pooled = known[known["approach"].isin(published.STATEFUL)]
+    @cached_property
+    def properties(self) -> dict[str, str]:
+        """Names of the properties that some trial has, by the column of `instances`."""
+        known = self.instances.drop(columns=self.averages.columns).dropna(axis="columns", how="all")
+        columns = _in_order(known.columns.drop(EXPLAINED, errors="ignore"), PROPERTIES)
+        return {name: PROPERTIES.get(name, name.replace("_", " ")) for name in columns}
+
+    @property
+    def pooled(self) -> tuple[str, ...]:
+        """The approaches over which properties are compared; the paper's four with a state."""
+        return published.STATEFUL if self.is_comparable else self.approaches
+
+    def correlations(self, name: str = "curvature") -> list[statistics.Correlation]:
+        """A property against the average score per task, over the pooled approaches."""
+        known = self.instances.dropna(subset=name)
+        pooled = known[known["approach"].isin(self.pooled)]
         samples = {
-            task: (rows[measure].to_numpy(), rows["average"].to_numpy())
+            task: (rows[name].to_numpy(), rows["average"].to_numpy())
             for task in self.tasks
             if len(rows := pooled[pooled["task"] == task])
         }
@@ -231,9 +265,10 @@ def by_rule(study: Study) -> dict[str, Findings]:
 
 
 def beside_paper(rules: Mapping[str, Findings]) -> dict[str, Findings]:
-    """The findings shown beside the paper's numbers: by the default rule and by the paper's."""
-    main = next(iter(rules))
-    return {rule: findings for rule, findings in rules.items() if rule in (main, PAPER_RULE)}
+    """By the default rule and, where the paper's numbers stand beside it, by the paper's."""
+    main, first = next(iter(rules.items()))
+    shown = (main, PAPER_RULE) if first.is_comparable else (main,)
+    return {rule: findings for rule, findings in rules.items() if rule in shown}
 
 
 def stages_of(findings: Findings) -> dict[int, Findings]:
@@ -248,6 +283,15 @@ def memory_name(study: Study, memory: str) -> str:
     if not memory.isdecimal():
         return f"{memory} memory"
     return f"{memory} slots (training)" if int(memory) == study.memory_size else f"{memory} slots"
+
+
+def _scalars(arrays: Mapping[str, np.ndarray]) -> dict[str, float]:
+    """The numbers among the arrays of an analysis, but for counts of steps."""
+    return {
+        name: float(array)
+        for name, array in arrays.items()
+        if array.ndim == 0 and np.issubdtype(array.dtype, np.floating)
+    }
 
 
 def _in_order(names: Iterable[str], known: Iterable[str]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Facts, budget and gaps of a study, and its table for a terminal."""
+"""Facts, budget and gaps of a study, in sentences."""
 
 from __future__ import annotations
 
@@ -6,16 +6,10 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
-from rich.box import SIMPLE
-from rich.console import Group
-from rich.table import Table as RichTable
-from rich.text import Text
-
-from constrained_dnc.config import MASTERED, PAPER, WITHOUT_EFFECT
-from constrained_dnc.errors import printable
+from constrained_dnc.config import PAPER, WITHOUT_EFFECT
 from constrained_dnc.report import published
-from constrained_dnc.report.findings import FEW_TRIALS, MEASURES, Findings, Key, memory_name
-from constrained_dnc.report.tables import DASH, percent
+from constrained_dnc.report.findings import Findings, memory_name
+from constrained_dnc.report.tables import DASH, percent, rounded
 from constrained_dnc.study import Study
 from constrained_dnc.study.layout import flat_settings
 
@@ -54,17 +48,20 @@ def other_settings(study: Study) -> list[str]:
     ]
 
 
-def facts(study: Study) -> dict[str, str]:
+def facts(findings: Findings) -> dict[str, str]:
     """What was run."""
-    requested = study.requested.values()
+    study, requested = findings.study, findings.study.requested.values()
     first, last = study.training_lengths
+    trials, iterations = span(trial_counts(study)), span(study.runs["iterations"])
+    papers = (f"; paper: {published.TRIALS}", f"; paper: {thousands(published.ITERATIONS)}")
+    paper_trials, paper_iterations = papers if findings.is_comparable else ("", "")
     return {
         "tasks": ", ".join(study.tasks),
         "approaches": ", ".join(study.approaches),
         "runs": f"{len(study.runs)} with results, {sum(n for n, _ in requested)} requested",
-        "trials": f"{span(trial_counts(study))} per task and approach (paper: {published.TRIALS})",
-        "iterations": f"{span(study.runs['iterations'])} (requested: "
-        f"{span(it for _, it in requested)}; paper: {thousands(published.ITERATIONS)})",
+        "seeds": f"{trials} per task and approach{paper_trials}",
+        "iterations": f"{iterations} (requested: {span(it for _, it in requested)}"
+        f"{paper_iterations})",
         "memories": ", ".join(memory_name(study, memory) for memory in study.memories),
         "training lengths": f"{first} to {last}",
         "selection rules": "; ".join(rule_meaning(rule, study) for rule in study.selections),
@@ -106,29 +103,7 @@ def provenance(study: Study) -> dict[str, str]:
     return begun | study.request.get("platform", {}) | study.request.get("versions", {})
 
 
-def terminal_table(findings: Findings) -> Group:
-    """Maximum lengths beside the paper's, and what the budget means, for a terminal."""
-    title = (
-        "Longest input by entries / whole answers (paper); each seed, by entries. "
-        f"Selected by {findings.selection}"
-    )
-    table = RichTable(box=SIMPLE, pad_edge=False, collapse_padding=True)
-    table.add_column("task", no_wrap=True)
-    for name in findings.approaches:
-        header = name.replace("-baseline", "\nbaseline").replace("+", "\n+")
-        table.add_column(Text(printable(header)), justify="right", overflow="fold")
-    for memory in findings.memories:
-        table.add_section()
-        table.add_row(f"{memory_name(findings.study, memory)}:")
-        for task in findings.tasks:
-            cells = [_terminal_cell(findings, (memory, task, it)) for it in findings.approaches]
-            if any(cells):
-                table.add_row(Text(printable(task)), *cells)
-    sentences = [_unseen_scores(findings), unlearnt(findings), budget_warning(findings.study)]
-    return Group(Text(title, "italic"), table, *(Text(printable(it)) for it in sentences if it))
-
-
-def _unseen_scores(findings: Findings) -> str:
+def unseen_scores(findings: Findings) -> str:
     """The score of every seed at the unseen length; empty for a study of more than one task."""
     length, parts = findings.study.unseen_length, []
     for key in findings.keys([findings.trained_memory], findings.tasks[:1]):
@@ -141,23 +116,14 @@ def _unseen_scores(findings: Findings) -> str:
     return f"Correct at length {length} (trained up to {longest}), each seed: {'; '.join(parts)}."
 
 
-def _terminal_cell(findings: Findings, key: Key) -> str:
-    if key not in findings.curves:
-        return ""
-    entries, whole = (int(findings.lengths["length"][(*key, it)]) for it in MEASURES)
-    paper = findings.paper(published.max_lengths, key[0])
-    cell = f"{entries} / {whole}" + (f" ({paper[key[1:]]})" if key[1:] in paper else "")
-    each = findings.lengths["each"][(*key, "entries")]
-    return f"{cell}\n{', '.join(map(str, each))}" if 1 < len(each) <= FEW_TRIALS else cell
-
-
 def unlearnt(findings: Findings) -> str:
-    """Which approaches do not solve their training lengths, in a sentence; empty if all do."""
-    poor = [
-        f"{task}, {approach} ({percent(score)} %)"
-        for memory, task, approach in findings.keys([findings.trained_memory], findings.tasks)
-        if (score := findings.training_scores.get((memory, task, approach), 1.0)) < MASTERED
-    ]
+    """Which seeds do not solve their training lengths, in a sentence; empty if all do."""
+    poor = []
+    for key in findings.keys([findings.trained_memory], findings.tasks):
+        seeds = [
+            f"seed {seed} ({rounded(100 * it, 1)} %)" for seed, it in findings.unlearnt(key).items()
+        ]
+        poor += [f"{', '.join(key[1:])}: {', '.join(seeds)}"] if seeds else []
     return f"Below 95 % at training lengths: {'; '.join(poor)}." if poor else ""
 
 

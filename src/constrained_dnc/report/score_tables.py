@@ -1,8 +1,8 @@
 """Tables of scores, tests, curvature and state counts, ours beside the paper's, and of all runs.
 
-Bold and italic follow the paper: the largest median and p of at most 0.05 are bold, the largest
-mean is italic. Ours are compared before rounding, as the paper's evidently were: it marks only one
-of medians printed as equal.
+As in the paper the largest median and p of at most 0.05 are bold, the largest mean is italic,
+whichever approach has it. Ours are compared before rounding, as the paper's evidently were: it
+marks only one of medians printed as equal.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ import pandas as pd
 
 from constrained_dnc.evaluation.analyses import DIMENSIONS
 from constrained_dnc.report import published, statistics
-from constrained_dnc.report.findings import Findings, beside_paper, memory_name
+from constrained_dnc.report.findings import EXPLAINED, Findings, beside_paper, memory_name
 from constrained_dnc.report.tables import (
     BOLD,
     DASH,
     ITALIC,
+    PROPERTIES_CAPTION,
     Table,
     is_largest,
     make_table,
@@ -30,14 +31,11 @@ from constrained_dnc.report.tables import (
 
 LENGTHS_SHOWN = (5, 10, 15, 20, 25, 30, 35, 40, 45, 50, 60, 100, 150, 200, 300, 500, 1000)
 STATISTICS = {"median": "median", "max": "max", "mean": "mean", "std": "sd"}
-POOLED = f"the instances of {', '.join(published.STATEFUL)}"
 FLOOR_CAPTION = "Floor: the best answer that knows the length and ignores the input."
-MEASURES = {"curvature": "curvature", "drift": "drift", "state_count": "state count"}
-"""Properties of a model that are compared with its average score."""
 
 
 def average_scores(rules: Mapping[str, Findings], memory: str) -> Table:
-    """Median, maximum, mean and SD over trials of the average score, and its floor."""
+    """Median, maximum, mean and SD of the average score, the number of seeds and the floor."""
     main = next(iter(rules.values()))
     parts: dict[str, Any] = {}
     for rule, findings in beside_paper(rules).items():
@@ -48,15 +46,19 @@ def average_scores(rules: Mapping[str, Findings], memory: str) -> Table:
     shown = {key: pd.Series(it) for key, it in scores.items() if key[0] in main.tasks}
     parts |= {"paper": pd.concat(shown)} if shown else {}
     lengths = main.rows[main.rows["memory"] == memory]["length"]
-    lengths = lengths[lengths.between(published.AVERAGE_FROM, main.average_up_to(memory))]
-    first, last = lengths.min(), lengths.max()
-    floors = [
-        (task, approach, "floor", main.floors[task].loc[first:last].mean())
-        for _, task, approach in main.keys([memory], [*main.floors])
+    first, last = main.averaged_lengths(memory)
+    lengths = pd.Series(lengths[lengths.between(first, last)].unique())
+    keys = main.keys([memory], main.tasks)
+    others = [(*key[1:], "seeds", float(len(main.curves[key]))) for key in keys]
+    others += [
+        (*key[1:], "floor", main.floors[key[1]].loc[first:last].mean())
+        for key in keys
+        if key[1] in main.floors
     ]
     labels = ["task", "approach", "statistic"]
-    parts[""] = pd.DataFrame(floors, columns=[*labels, "share"]).set_index(labels)["share"]
+    parts[""] = pd.DataFrame(others, columns=[*labels, "share"]).set_index(labels)["share"]
     frame = pd.concat(parts, names=["source", *labels]).rename("share").reset_index()
+    is_count = frame["statistic"] == "seeds"
     frame = frame[frame["approach"].isin(main.approaches)]
     is_paper, is_median = frame["source"] == "paper", frame["statistic"] == "median"
     best = is_largest(frame, ["task", "statistic", "source"], "share") & ~is_paper
@@ -66,11 +68,14 @@ def average_scores(rules: Mapping[str, Findings], memory: str) -> Table:
     return make_table(
         f"average_score_{memory}",
         f"Average scores, {memory_name(main.study, memory)}",
-        f"Score of a trial in percent, averaged over the evaluated lengths from {first} to {last} "
-        f"(paper: {published.AVERAGE_FROM} to {main.average_up_to(memory)}); over trials: median, "
-        f"maximum, mean and standard deviation (divisor n - 1). {FLOOR_CAPTION} Of the paper's "
-        "approaches the largest median is bold, the largest mean italic.",
-        frame.assign(text=frame["share"].map(percent), css=css),
+        f"Score of a seed in percent, averaged over the {len(lengths)} lengths from "
+        f"{lengths.min()} to {lengths.max()} that were evaluated, those given up as 0. "
+        "Over seeds: median, maximum, mean and standard deviation (divisor n - 1). "
+        f"{FLOOR_CAPTION} The largest median is bold, the largest mean italic.",
+        frame.assign(
+            text=frame["share"].map(percent).mask(is_count, frame["share"].map("{:.0f}".format)),
+            css=css,
+        ),
         ["task", "statistic", "source"],
         "approach",
         main.labels,
@@ -78,32 +83,38 @@ def average_scores(rules: Mapping[str, Findings], memory: str) -> Table:
 
 
 def scores_by_length(findings: Findings, task: str) -> Table:
-    """Median score over trials at some lengths by approach and memory, and the floor."""
+    """Median score over seeds at some lengths by approach and memory, and the floor."""
     curves = {
-        (approach, memory_name(findings.study, memory) + kind): curve.median(skipna=False)
+        (approach, memory_name(findings.study, memory) + kind, str(len(curve))): curve.median(
+            skipna=False
+        )
         for approach in findings.approaches
         for memory in findings.study.memories
         for kind, it in (("", findings), (", digital", findings.digital))
         if (curve := it.curves.get((memory, task, approach))) is not None
     }
     if task in findings.floors:
-        curves["floor", ""] = findings.floors[task]
-    frame = pd.concat(curves, names=["approach", "memory", "length"]).rename("share").reset_index()
+        curves["floor", "", ""] = findings.floors[task]
+    frame = (
+        pd.concat(curves, names=["approach", "memory", "seeds", "length"])
+        .rename("share")
+        .reset_index()
+    )
     shown = frame[frame["length"].isin(LENGTHS_SHOWN)]
     shown = shown if len(shown) else frame
     return make_table(
         f"score_by_length_{task}",
         f"Score by length, {task}",
-        f"Share of correct entries in percent, the median over trials. {FLOOR_CAPTION} A score "
-        "below it shows no skill.",
+        "Share of correct entries in percent, the median over as many seeds; "
+        f"a length that was given up counts as 0. {FLOOR_CAPTION} A score below it shows no skill.",
         shown.assign(text=shown["share"].map(percent)),
-        ["approach", "memory"],
+        ["approach", "memory", "seeds"],
         "length",
     )
 
 
 def pair_tests(rules: Mapping[str, Findings], memory: str) -> Iterator[Table]:
-    """Mann-Whitney U tests between pairs of approaches: the paper's five, then with others."""
+    """Mann-Whitney U tests between pairs of approaches; the paper's five by themselves."""
     main = next(iter(rules.values()))
     for others in (False, True):
         tests = {rule: it.pair_tests(memory, others) for rule, it in beside_paper(rules).items()}
@@ -134,41 +145,44 @@ def pair_tests(rules: Mapping[str, Findings], memory: str) -> Iterator[Table]:
 
 
 def correlations(findings: Findings) -> Table:
-    """Kendall's tau of curvature and of state count with the average score, beside the paper's."""
-    paper = published.curvature_correlations()
+    """Kendall's tau of every property with the average score, beside the paper's."""
+    paper = published.curvature_correlations() if findings.is_comparable else {}
     lines = []
-    for measure, name in MEASURES.items():
-        for ours in findings.correlations(measure):
-            known = paper.get(ours.task, (None, None)) if measure == "curvature" else (None, None)
+    for column, name in findings.properties.items():
+        for ours in findings.correlations(column):
             lines += [
                 (ours.task, name, "tau", ours.tau, 2),
-                (ours.task, name, "paper's tau", known[0], 2),
                 (ours.task, name, "p", ours.p_adjusted, 3),
-                (ours.task, name, "paper's p", known[1], 3),
                 (ours.task, name, "instances", ours.instances, 0),
             ]
+            if column == "curvature" and ours.task in paper:
+                tau, p = paper[ours.task]
+                lines += [
+                    (ours.task, name, "paper's tau", tau, 2),
+                    (ours.task, name, "paper's p", p, 3),
+                ]
     frame = pd.DataFrame(lines, columns=["task", "measure", "statistic", "value", "digits"])
     is_bold = frame["statistic"].str.endswith("p") & (frame["value"] <= statistics.SIGNIFICANCE)
     text = [rounded(*cell) for cell in zip(frame["value"], frame["digits"], strict=True)]
     return make_table(
-        "curvature_correlation",
-        "Curvature, state count and score",
-        f"Kendall's tau between the curvature of the state's path, or the state count k*, and the "
-        f"average score, over {POOLED}, selected by {findings.selection}; p by normal "
+        "correlations",
+        "Properties and score",
+        f"Kendall's tau between a property of the states and the average score, over the instances "
+        f"of {', '.join(findings.pooled)}, selected by {findings.selection}; p by normal "
         "approximation, adjusted by Benjamini-Hochberg over the tasks. Bold: at most "
-        f"{statistics.SIGNIFICANCE}.",
+        f"{statistics.SIGNIFICANCE}. {PROPERTIES_CAPTION}",
         frame.assign(text=text, css=np.where(is_bold, BOLD, "")).drop(columns="digits"),
         ["task", "measure"],
         "statistic",
-        findings.labels,
+        (*findings.labels, *findings.properties.values(), "tau", "paper's tau", "p", "paper's p"),
     )
 
 
 def properties(findings: Findings) -> Table:
-    """The curvature and the state count of every approach: the median and range of its trials."""
-    long = findings.instances.melt(["task", "approach"], [*MEASURES], "measure").dropna()
+    """The properties of every approach: median, range and number of its seeds."""
+    long = findings.instances.melt(["task", "approach"], [*findings.properties], "measure").dropna()
     groups = long.groupby(["task", "measure", "approach"], sort=False)["value"]
-    frame = groups.agg(["median", "min", "max"]).reset_index()
+    frame = groups.agg(["median", "min", "max", "count"]).reset_index()
     text = []
     for row in frame.to_dict("records"):
         is_count = row["measure"] == "state_count"
@@ -176,33 +190,38 @@ def properties(findings: Findings) -> Table:
             state_count_text(row[name]) if is_count else rounded(row[name], 2)
             for name in ("median", "min", "max")
         )
-        text.append(median if least == most else f"{median} ({least} to {most})")
+        spread = "" if least == most else f"{least} to {most}, "
+        text.append(f"{median} ({spread}n = {row['count']})")
     return make_table(
-        "curvature",
-        "Curvature and state count by approach",
-        "Median over trials and, in brackets, their range; the state count k* is the smallest "
-        "number of states with which a model keeps 99 % of its score at training lengths. Selected "
-        f"by {findings.selection}.",
-        frame.assign(text=text, measure=frame["measure"].map(MEASURES)),
+        "properties",
+        "Properties by approach",
+        "Median over seeds and, in brackets, their range and number. "
+        f"{PROPERTIES_CAPTION} Selected by {findings.selection}.",
+        frame.assign(text=text, measure=frame["measure"].map(findings.properties)),
         ["task", "measure"],
         "approach",
-        findings.labels,
+        (*findings.labels, *findings.properties.values()),
     )
 
 
 def explained_variances(findings: Findings) -> Table:
     """The share of the variance of the states that the principal components explain."""
-    pooled = findings.instances[findings.instances["approach"].isin(published.STATEFUL)]
-    ours = pooled.groupby("task")["explained_variance"].mean().dropna()
-    paper = pd.Series(published.explained_variances(), dtype=float)
-    sources = {"ours": ours, "paper": paper[paper.index.isin(ours.index)]}
-    frame = pd.concat(sources, names=["source", "task"]).rename("share").reset_index()
+    pooled = findings.instances[findings.instances["approach"].isin(findings.pooled)]
+    ours = pooled.groupby("task")[EXPLAINED].agg(["mean", "count"]).dropna()
+    paper = published.explained_variances() if findings.is_comparable else {}
+    lines = []
+    for task, values in ours.iterrows():
+        lines.append((task, "ours", values["mean"], percent(values["mean"])))
+        lines.append((task, "instances", values["count"], rounded(values["count"], 0)))
+        if task in paper:
+            lines.append((task, "paper", paper[str(task)], percent(paper[str(task)])))
+    frame = pd.DataFrame(lines, columns=["task", "source", "share", "text"])
     return make_table(
         "explained_variance",
         "Explained variance",
         f"Share of the variance of the cell states that {DIMENSIONS} principal components explain, "
-        f"in percent: the mean over {POOLED}.",
-        frame.assign(text=frame["share"].map(percent)),
+        f"in percent: the mean over the instances of {', '.join(findings.pooled)}.",
+        frame,
         ["task"],
         "source",
         findings.labels,

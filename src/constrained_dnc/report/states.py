@@ -28,7 +28,7 @@ from constrained_dnc.model.config import available_cores
 from constrained_dnc.report import published
 from constrained_dnc.report.drawing import Drawing, grid
 from constrained_dnc.report.findings import Findings
-from constrained_dnc.report.tables import DASH, rounded
+from constrained_dnc.report.tables import DASH, PROPERTIES_CAPTION, rounded
 from constrained_dnc.study import Study
 from constrained_dnc.study.layout import EMBEDDINGS
 
@@ -37,7 +37,6 @@ TIME_COLOURS = LinearSegmentedColormap.from_list(
     "time", ["#3b0f70", "#8c2981", "#de4968", "#fe9f6d", "#f5d08f"]
 )
 MODES = {"write": "0 = by content, 1 = new slot", "read": "0 = sequential, 1 = by content"}
-PROPERTIES = {"curvature": "curvature", "state_count": "state count k*"}
 ABOVE_COUNTS = 4 * 4096
 """Where a state count above 4096 is drawn."""
 BEST = WORST = 3
@@ -45,23 +44,25 @@ Draw = Callable[[Axes, str], None]
 """Draws the panel of a run."""
 
 
-def drawings(findings: Findings) -> Iterator[Drawing]:
-    """Every figure of states and modes that the analysed runs allow."""
-    study, selected = findings.study, f"Selected by {findings.selection}."
-    trials = (
-        f"The {BEST} best trials of every approach and the {WORST} worst of the others, with their "
-        f"average scores. {selected}"
-    )
-    if len(findings.instances.dropna(subset=[*PROPERTIES], how="all")):
+def properties_drawings(findings: Findings) -> Iterator[Drawing]:
+    """Curvature, state count and whatever else is known of the states, against the score."""
+    if findings.properties:
         yield Drawing(
-            "curvature_vs_score",
-            "Curvature and state count against score",
-            "One dot per trial with a state; tau is Kendall's, over the paper's approaches. State "
-            "count k*: the smallest number of states with which a model keeps 99 % of its score at "
-            "training lengths. "
-            f"{selected}",
+            "properties_vs_score",
+            "Properties of the states against score",
+            "One dot per seed with a state; tau is Kendall's, over the instances of "
+            f"{', '.join(findings.pooled)}. {PROPERTIES_CAPTION} Selected by {findings.selection}.",
             partial(properties_against_score, findings),
         )
+
+
+def drawings(findings: Findings) -> Iterator[Drawing]:
+    """Every figure of states and modes that the analysed runs allow; these take long."""
+    study = findings.study
+    trials = (
+        f"The {BEST} best seeds of every approach and the {WORST} worst of the others, with their "
+        f"average scores. Selected by {findings.selection}."
+    )
     for task in findings.tasks:
         for phase in phases_of(task) if _analysed(findings, task, "curvature") else ():
             yield Drawing(
@@ -100,28 +101,28 @@ def best_and_worst(findings: Findings, task: str, approach: str) -> list[str]:
 
 
 def properties_against_score(findings: Findings, tasks: Sequence[str] | None = None) -> Figure:
-    """By task a panel for the curvature and, if it is known, one for the state count beside it."""
-    colours = colours_of(findings.approaches)
-    frame = findings.instances.dropna(subset=[*PROPERTIES], how="all")
-    known = [name for name in PROPERTIES if frame[name].notna().any()]
+    """By task a panel for every known property, a dot per trial."""
+    colours, properties = colours_of(findings.approaches), findings.properties
+    frame = findings.instances.dropna(subset=[*properties], how="all")
     tasks = [task for task in tasks or findings.tasks if (frame["task"] == task).any()]
     names = [name for name in findings.approaches if (frame["approach"] == name).any()]
-    taus = {(name, it.task): it.tau for name in known for it in findings.correlations(name)}
-    figure, panels = grid(len(known) * len(tasks), columns=4, width=2.9, height=2.5)
-    for panel, (task, measure) in zip(panels, product(tasks, known), strict=True):
+    taus = {(name, it.task): it.tau for name in properties for it in findings.correlations(name)}
+    columns = len(properties) * max(1, 4 // len(properties))
+    figure, panels = grid(len(properties) * len(tasks), columns, width=2.9, height=2.5)
+    for panel, (task, measure) in zip(panels, product(tasks, properties), strict=True):
         for name in names:
             dots = frame[(frame["task"] == task) & (frame["approach"] == name)]
             shown = dots[measure].clip(upper=ABOVE_COUNTS)
             panel.scatter(shown, 100 * dots["average"], s=24, color=colours[name])
         tau = rounded(taus.get((measure, task)), 2)
         panel.set_title(task if tau == DASH else f"{task}, tau {tau}", loc="left")
-        panel.set(ylim=(-2, 103), xlabel=PROPERTIES[measure])
-        if measure == "curvature":
-            panel.set_xlim(0, 1.05 * frame[measure].max())
-        else:
+        panel.set(ylim=(-2, 103), xlabel=properties[measure])
+        if measure == "state_count":
             panel.set_xscale("log", base=2)
             panel.set_xlim(0.7, 1.4 * ABOVE_COUNTS)
             panel.set_xticks([1, 8, 64, 512, ABOVE_COUNTS], ["1", "8", "64", "512", ">4096"])
+        else:
+            panel.set_xlim(0, 1.05 * frame[measure].max() or 1)
     figure.supylabel("average score (%)", fontsize=9)
     handles = [Line2D([], [], ls="", marker="o", color=colours[it], label=it) for it in names]
     columns = max(1, int(figure.get_figwidth() / 1.6))

@@ -12,13 +12,17 @@ from jaxtyping import Float, Int, Num
 from scipy import stats
 
 from constrained_dnc.config import MASTERED, max_length_of
-from constrained_dnc.report import published
 
 SIGNIFICANCE = 0.05
 CONFIDENCE, RESAMPLES = 0.95, 2000  # of bootstrap intervals
 MOST_DIVISIONS = comb(16, 8)
 """With ties, a test enumerates up to this many ways to split the trials between two approaches."""
-PAPER_INSTANCES = len(published.STATEFUL) * published.TRIALS  # per task
+FEW_TRIALS = 5
+"""Up to this many trials are shown one by one, not as an interval.
+
+A percentile bootstrap of two trials is their range, which holds the median of all possible trials
+with probability 50 %; with three it is 75 %, with five 94 %.
+"""
 
 
 def max_length(
@@ -37,10 +41,11 @@ def max_length(
 
 def max_length_interval(
     scores: Float[np.ndarray, "trials lengths"], lengths: Int[np.ndarray, "lengths"]
-) -> tuple[int, int] | None:
-    """The 95 % interval of the maximum length; None for a single trial."""
-    if len(scores) < 2:
-        return None
+) -> tuple[int, int]:
+    """The 95 % bootstrap interval of the maximum length; up to five trials, their range."""
+    if len(scores) <= FEW_TRIALS:
+        each = [max_length(trial[None], lengths) for trial in scores]
+        return min(each), max(each)
     # The order of the drawn trials does not matter, so few draws are distinct.
     draws, count = np.unique(np.sort(_draws(len(scores)), axis=1), axis=0, return_counts=True)
     passes = np.median(scores[draws], axis=1) >= MASTERED
@@ -50,7 +55,9 @@ def max_length_interval(
 
 
 def median_interval(values: Float[np.ndarray, "trials"]) -> tuple[float, float]:
-    """The 95 % interval of the median over trials."""
+    """The 95 % bootstrap interval of the median over trials; up to five trials, their range."""
+    if len(values) <= FEW_TRIALS:
+        return float(values.min()), float(values.max())
     return _interval(np.median(values[_draws(len(values))], axis=1))
 
 
@@ -133,26 +140,13 @@ def smallest_p(first_trials: int, second_trials: int) -> float:
     return min(1.0, 2 / comb(first_trials + second_trials, first_trials))
 
 
-def smallest_tau_p(instances: int) -> float:
-    """The p of Kendall's tau when this many instances are in perfect order; NaN for too few.
-
-    >>> round(smallest_tau_p(4), 3)
-    0.042
-    """
-    order = np.arange(float(instances))
-    return _kendall(order, order)[1]
-
-
 def few_trials_warning(tests: Iterable[PairTest]) -> str:
-    """A sentence for studies with fewer trials than the paper; otherwise empty."""
-    pairs = [test.trials for test in tests]
-    if min((min(pair) for pair in pairs), default=published.TRIALS) >= published.TRIALS:
+    """What the p of the largest groups can be at best; empty if that is at most 0.001."""
+    first, second = min((test.trials for test in tests), key=lambda pair: smallest_p(*pair))
+    least = smallest_p(first, second)
+    if least <= 0.001:
         return ""
-    first, second = min(pairs, key=lambda pair: smallest_p(*pair))
-    return (
-        f"The paper had {published.TRIALS} trials; {first} against {second} give a p of at least "
-        f"{smallest_p(first, second):.2g} before the adjustment."
-    )
+    return f"{first} seeds against {second} give a p of at least {least:.2g} before the adjustment."
 
 
 @dataclass(frozen=True)

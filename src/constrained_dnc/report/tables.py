@@ -1,8 +1,8 @@
-"""Tables of the report, and their CSV, LaTeX, HTML and Markdown."""
+"""A table as HTML, LaTeX, Markdown, CSV and for a terminal; the tables of maximum lengths."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import ROUND_HALF_UP, Decimal
 from itertools import chain
@@ -13,20 +13,29 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import is_numeric_dtype
 from pandas.io.formats.style import Styler
+from rich.box import SIMPLE
+from rich.table import Table as RichTable
+from rich.text import Text
 
+from constrained_dnc.errors import printable
 from constrained_dnc.evaluation.results import sort_results
 from constrained_dnc.files import make_folder, write_atomically
 from constrained_dnc.report import published
 from constrained_dnc.report.findings import (
-    FEW_TRIALS,
     KEY,
     Findings,
     beside_paper,
     memory_name,
 )
+from constrained_dnc.report.statistics import FEW_TRIALS
 
 Number = float | int
 DASH = "\u2013"
+PROPERTIES_CAPTION = (
+    "Curvature: of the path of the state. Drift: how far the states leave those of training "
+    "lengths. State count k*: the fewest states with which a model keeps 99 % of its score at "
+    "training lengths."
+)
 BOLD, ITALIC = "font-weight: bold;", "font-style: italic;"
 
 
@@ -64,9 +73,40 @@ class Table:
     def to_markdown(self) -> str:
         """A table for a Markdown page."""
         heads = [*[""] * self.cells.index.nlevels, *map(str, self.cells.columns)]
-        rows = self.cells.set_axis(heads[self.cells.index.nlevels :], axis=1).reset_index()
-        lines = [heads, ["---"] * len(heads), *rows.to_numpy().tolist()]
+        marks = {BOLD: "**{}**", ITALIC: "*{}*"}
+        lines = [heads, ["---"] * len(heads)]
+        for labels, cells in self._rows():
+            lines.append([*labels, *(marks.get(css, "{}").format(text) for text, css in cells)])
         return "\n".join("|".join(("", *(f" {text} " for text in line), "")) for line in lines)
+
+    def to_terminal(self) -> RichTable:
+        """A table for a terminal; repeated labels are left out."""
+        table = RichTable(box=SIMPLE, pad_edge=False, collapse_padding=True)
+        table.title, table.title_justify = printable(self.title), "left"
+        for _ in range(self.cells.index.nlevels):
+            table.add_column(overflow="fold")
+        for name in self.cells.columns:
+            table.add_column(Text(printable(str(name))), justify="right", overflow="fold")
+        before: tuple[str, ...] = ()
+        for labels, cells in self._rows():
+            if before and labels[0] != before[0] and len(labels) > 1:
+                table.add_section()
+            shown = [
+                "" if labels[: level + 1] == before[: level + 1] else label
+                for level, label in enumerate(labels)
+            ]
+            marks = {BOLD: "bold", ITALIC: "italic"}
+            texts = [Text(printable(text), marks.get(css, "")) for text, css in cells]
+            table.add_row(*(Text(printable(label)) for label in shown), *texts)
+            before = labels
+        return table
+
+    def _rows(self) -> Iterator[tuple[tuple[str, ...], list[tuple[str, str]]]]:
+        """The labels of every row, and its cells with their CSS."""
+        css = self.css if len(self.css) else self.cells.map(lambda _: "")
+        labels = self.cells.index.to_frame().to_numpy()
+        for names, texts, marks in zip(labels, self.cells.to_numpy(), css.to_numpy(), strict=True):
+            yield tuple(map(str, names)), [*zip(texts, marks, strict=True)]
 
     def _style(self, escape: str) -> Styler:
         style = self.cells.style.format(escape=escape).hide(names=True)
@@ -105,11 +145,11 @@ def make_table(
 
 
 def is_largest(frame: pd.DataFrame, by: Sequence[str], value: str) -> pd.Series:
-    """Whether a value is the largest of the paper's approaches in its group, and above 0."""
-    of_paper = frame["approach"].isin(published.APPROACHES)
-    values = frame[value].astype(float).where(of_paper)
+    """Whether a value is the largest of several approaches in its group, and above 0."""
+    values = frame[value].astype(float)
     best = values.groupby([frame[label] for label in by]).transform("max")
-    return (values == best) & (best > 0)
+    several = values.groupby([frame[label] for label in by]).transform("count") > 1
+    return (values == best) & (best > 0) & several
 
 
 def rounded(value: Number | None, digits: int) -> str:
@@ -142,6 +182,10 @@ def percent(share: float) -> str:
 
 
 BASELINE, CONSTRAINED, FACTOR = "stateful-baseline", ("compr", "reg", "compr+reg"), "factor"
+FACTOR_CAPTION = (
+    "Factor: the longest of compr, reg and compr+reg over the stateful baseline with the slots of "
+    "training."
+)
 CONTROLLERS = {
     "stateful-baseline": ("LSTM", "no constraint"),
     "lstm-compr+reg": ("LSTM", "compr+reg"),
@@ -155,13 +199,13 @@ def with_trials(length: int, each: Sequence[int], low: Number, high: Number) -> 
     """A maximum length, and those of a few trials or the interval over many.
 
     >>> with_trials(32, (32, 15, 37), 15, 37), with_trials(32, [32] * 10, 30, 34)
-    ('32 (32, 15, 37)', '32 [30, 34]')
+    ('32 (32, 15, 37)', '32 [30, 34] of 10')
     """
     if len(each) == 1:
         return str(length)
     if len(each) <= FEW_TRIALS:
         return f"{length} ({', '.join(map(str, each))})"
-    return f"{length} [{low:.0f}, {high:.0f}]"
+    return f"{length} [{low:.0f}, {high:.0f}] of {len(each)}"
 
 
 def lengths_of(findings: Mapping[str, Findings], name: str) -> pd.DataFrame:
@@ -172,6 +216,34 @@ def lengths_of(findings: Mapping[str, Findings], name: str) -> pd.DataFrame:
     return frame.assign(text=[with_trials(*cell) for cell in cells])
 
 
+def summary(rules: Mapping[str, Findings]) -> Table:
+    """Maximum lengths of every task and approach, as short as they can be said."""
+    main = next(iter(rules.values()))
+    ours = lengths_of({**beside_paper(rules), "digital": main.digital}, "rule")
+    is_main, is_entries = ours["rule"] == main.selection, ours["measure"] == "entries"
+    is_trained = ours["memory"] == main.trained_memory
+    names = ours["rule"].where(ours["rule"] == "digital", "by " + ours["rule"])
+    names = names.mask(is_main, ours["measure"].replace("whole", "whole answers"))
+    memories = ours["memory"].map(lambda memory: memory_name(main.study, memory))
+    ours = ours.assign(column=names.where(is_trained, memories))
+    ours = ours[is_trained & (is_main | is_entries) | is_main & is_entries]
+    paper = _paper_lengths(main)
+    paper = paper[paper["memory"] == main.trained_memory].assign(column="paper")
+    frame = pd.concat([ours, paper.merge(ours[["task", "approach"]].drop_duplicates())])
+    is_bold = is_largest(frame, ["task", "column"], "length")
+    return make_table(
+        "summary",
+        "Longest inputs",
+        f"The longest input with at least 95 % correct, by entries and by whole answers: of the "
+        f"median over seeds{bracketed(main)}. Selected by {main.selection}, with "
+        f"{main.trained_memory} slots unless others are named. Bold: the longest of the task.",
+        frame.assign(css=np.where(is_bold, BOLD, "")),
+        ["task", "approach"],
+        "column",
+        (*main.labels, "entries", "whole answers", *memories.unique(), "digital"),
+    )
+
+
 def max_lengths(rules: Mapping[str, Findings], memory: str) -> Table:
     """Maximum lengths by correct entries and by whole answers, beside the paper's, and factors."""
     main = next(iter(rules.values()))
@@ -179,20 +251,22 @@ def max_lengths(rules: Mapping[str, Findings], memory: str) -> Table:
     ours = ours[ours["rule"].str.startswith(main.selection) | (ours["measure"] == "entries")]
     ours = ours.assign(measure=ours["rule"] + ", " + ours["measure"])
     lengths = pd.concat([ours.drop(columns="rule"), _paper_lengths(main)])
-    parts = [lengths, _factors(lengths, memory, main.trained_memory), _training_scores(main)]
-    frame = pd.concat(parts)
+    is_bold = is_largest(lengths, ["memory", "task", "measure"], "length")
+    lengths = lengths.assign(css=np.where(is_bold, BOLD, ""))
+    parts = [lengths, _training_scores(main)]
+    parts += [_factors(lengths, memory, main.trained_memory)] if main.is_comparable else []
+    frame = pd.concat(parts).fillna({"css": ""})
     frame = frame[frame["memory"] == memory]
     frame = frame[frame["approach"].isin([*main.approaches, FACTOR])]
-    is_bold = is_largest(frame, ["task", "measure"], "length") & ~frame["measure"].str.endswith("%")
     return make_table(
         f"max_length_{memory}",
         f"Maximum lengths, {memory_name(main.study, memory)}",
         "The longest input with at least 95 % correct, by entries (the paper's measure) and by "
-        f"whole answers: the median over trials{bracketed(main)}. A length whose floor reaches "
-        "95 % does not count; a trial that was given up fails at longer inputs. Factor: the "
-        "longest of compr, reg and compr+reg over the stateful baseline with the slots of "
-        "training. Bold: the longest of the paper's approaches.",
-        frame.assign(css=np.where(is_bold, BOLD, "")),
+        f"whole answers: of the median over seeds{bracketed(main)}. A length whose floor reaches "
+        "95 % does not count; a seed that was given up fails at longer inputs. Bold: the longest."
+        + f" {FACTOR_CAPTION}"
+        * main.is_comparable,
+        frame,
         ["task", "measure"],
         "approach",
         main.labels,
@@ -278,8 +352,8 @@ def bracketed(findings: Findings) -> str:
     trials = int(findings.lengths["each"].map(len).max()) if findings.curves else 1
     if trials == 1:
         return ""
-    interval = f", of more than {FEW_TRIALS} the 95 % bootstrap interval"
-    return f" (in brackets each trial{interval if trials > FEW_TRIALS else ''})"
+    interval = f", of more than {FEW_TRIALS} their number and the 95 % bootstrap interval"
+    return f" (in brackets each seed{interval if trials > FEW_TRIALS else ''})"
 
 
 def _paper_lengths(findings: Findings) -> pd.DataFrame:
@@ -307,9 +381,15 @@ def _factors(lengths: pd.DataFrame, memory: str, trained: str) -> pd.DataFrame:
 
 
 def _training_scores(findings: Findings) -> pd.DataFrame:
+    """The median score at training lengths, and the seeds that do not solve them."""
     first, last = findings.study.training_lengths
-    frame = findings.training_scores.rename("length").reset_index()
-    text = frame["length"].map(percent)
-    return frame.assign(
-        measure=f"score at {first} to {last}, %", text=text, length=100 * frame["length"]
-    )
+    lines = []
+    for key, scores in findings.training_scores.items():
+        poor = [
+            f"seed {seed}: {rounded(100 * score, 1)}"
+            for seed, score in findings.unlearnt(key).items()
+        ]
+        text = percent(scores.median()) + f" ({', '.join(poor)})" * bool(poor)
+        lines.append((*key, 100 * scores.median(), text))
+    frame = pd.DataFrame(lines, columns=[*KEY, "length", "text"])
+    return frame.assign(measure=f"score at {first} to {last}, %")
