@@ -25,10 +25,11 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from matplotlib.figure import Figure
 
 from constrained_dnc import zoo
-from constrained_dnc.colours import colours_of
+from constrained_dnc.colours import LIGHT, colours_of
 from constrained_dnc.report import Report, published
+from constrained_dnc.report.claims import claims
 from constrained_dnc.report.curves import score_against_length, score_by_memory
-from constrained_dnc.report.drawing import grid, png, style
+from constrained_dnc.report.drawing import grid, standalone, style, svg
 from constrained_dnc.report.overview import budget_warning, thousands, unlearnt
 from constrained_dnc.report.score_tables import properties
 from constrained_dnc.report.states import memory_modes, properties_against_score, state_picture
@@ -49,10 +50,7 @@ class Page:
         self.study, self.slots = report.study, report.main.trained_memory
         self.more_slots = str(10 * report.study.memory_size)
         self.tables = {table.name: table for table in chain.from_iterable(report.tables.values())}
-        claims = self.tables["claims"].cells
-        self.claims = {
-            word: int((claims["agrees"] == word).sum()) for word in set(claims["agrees"])
-        }
+        self.claims = f"{len(self.tables['claims'].cells)} of the paper's {len(claims())} claims"
         self.iterations = thousands(int(self.study.runs["iterations"].max()))
         self.budget, self.unlearnt = budget_warning(self.study), unlearnt(self.rules["seen"])
         self.lengths = lengths_of(
@@ -179,13 +177,10 @@ def _grouped(texts: dict[str, str]) -> str:
 
 
 def all_tables(page: Page) -> Iterator[str]:
-    """The page of tables; of the claims those that were run."""
+    """The page of tables."""
     yield "# Every table of the shipped results\n\nMade by `scripts/results_page.py` from "
     yield f"`results/{page.study.path.name}`; [results.md](results.md) is the summary.\n"
-    claims = page.tables["claims"]
-    was_run = claims.cells["ours"] != DASH
-    shown = page.tables | {"claims": replace(claims, cells=claims.cells[was_run])}
-    for table in shown.values():
+    for table in page.tables.values():
         yield f"\n## {table.title}\n\n{table.caption}\n\n{table.to_markdown()}\n"
 
 
@@ -197,7 +192,8 @@ def renewed(text: str, tables: dict[str, Table]) -> str:
         if tasks:
             cells = shown.cells[shown.cells.index.get_level_values(0).isin(tasks)]
             is_network = ~cells.columns.str.contains("digital")
-            shown = replace(shown, cells=cells.loc[:, (cells != DASH).any() & is_network])
+            cells = cells.loc[:, (cells != DASH).any() & is_network]
+            shown = replace(shown, cells=cells, css=shown.css.reindex_like(cells))
         return f"{match[0].splitlines()[0]}\n{shown.to_markdown()}\n<!-- end -->"
 
     return MARKED.sub(table, text)
@@ -240,9 +236,15 @@ def digital_picture(report: Report) -> Figure:
             at = np.interp(-80, -scores[last : last + 2], curve.columns[last : last + 2])
             where = {"ha": "left" if side > 0 else "right", "va": "center", "xytext": (7 * side, 0)}
             panel.annotate(name, (at, 80), textcoords="offset points", color=colour, **where)
-        panel.plot(findings.floors[task].index, 100 * findings.floors[task], "k:", lw=0.8)
-        panel.axvspan(*report.study.training_lengths, color="0.93", lw=0)
-        panel.axhline(95, color="0.8", lw=0.8, zorder=0)
+        panel.plot(
+            findings.floors[task].index,
+            100 * findings.floors[task],
+            ":",
+            color=LIGHT["ink"],
+            lw=0.8,
+        )
+        panel.axvspan(*report.study.training_lengths, color=LIGHT["ink"], alpha=0.07, lw=0)
+        panel.axhline(95, color=LIGHT["faint"], lw=0.8, zorder=0)
         panel.set(title=task, xlim=(0, 500), ylim=(0, 103), xlabel="length")
     panels[0].set_ylabel("correct entries (%)")
     return figure
@@ -301,7 +303,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         facts.write_text(provenance(facts), encoding="utf-8")
         with style():
             for name, figure in pictures(report):
-                (args.docs / "images" / f"{name}.png").write_bytes(png(figure))
+                path = args.docs / "images" / f"{name}.svg"
+                path.write_text(standalone(svg(figure, name)), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -84,6 +84,29 @@ def test_an_svg_takes_ink_and_ground_from_the_page_and_keeps_the_colours_of_the_
     assert DARK["ink"] in dark
 
 
+def test_any_number_of_the_analyses_is_compared_with_the_score_and_drift_with_length(
+    tmp_path: Path,
+) -> None:
+    path = write_study(tmp_path, Request(("sort",), ("reg",), 4, samples=2, extended=False))
+    for seed in range(4):
+        file = path / "analysis" / f"sort-reg-{seed}.npz"
+        by_length = np.array([[0.1, 0.2], [1.0, seed]])
+        own = {"drift": 0.2 * seed, "my_measure": float(-seed)}
+        drift = {"drift_by_length": by_length, "drift_lengths": np.array([30, 100])}
+        np.savez(file, **{**np.load(file), **own, **drift})
+    findings = Findings(read_study(path), "unseen")
+    properties = {"curvature", "drift", "state_count", "my_measure"}
+    assert findings.properties.keys() == properties
+    (drift_tau,), (own_tau,) = (findings.correlations(name) for name in ("drift", "my_measure"))
+    assert drift_tau.tau == -own_tau.tau
+    names = [drawing.name for drawing in states.properties_drawings(findings)]
+    assert names == ["properties_vs_score", "drift_vs_length"]
+    with drawing.style():
+        encoding, decoding = states.drift_against_length(findings, ["sort"]).axes
+    assert sorted(line.get_ydata()[1] for line in decoding.lines) == [0, 1, 2, 3]
+    assert {tuple(line.get_ydata()) for line in encoding.lines} == {(0.1, 1.0)}
+
+
 def test_trajectories_overlay_all_samples(small_report: Report, page: Path) -> None:
     findings = small_report.analysed
     with drawing.style():

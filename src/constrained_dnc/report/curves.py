@@ -12,6 +12,7 @@ from typing import Any
 
 import matplotlib as mpl
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -26,9 +27,10 @@ DASHES = ("-", (0, (4, 2)), (0, (1, 1.5)))
 """By the position of a memory in the study, where the trained one comes first."""
 DIGITAL_DASHES = (0, (4, 1.5, 1, 1.5))
 LINES = (
-    "Thin lines: one per seed; thick: their median. Dotted: the floor, the best answer that knows "
-    "the length and ignores the input. Grey: the training lengths ({} to {}). Line at 95 %: what "
-    "counts as solved. Vertical: the number of slots. Cross: given up, longer inputs are wrong."
+    "Thin lines: one per seed; thick: their median where all were measured. Dotted: the floor, the "
+    "best answer that knows the length and ignores the input. Grey: the training lengths ({} to "
+    "{}). Line at 95 %: what counts as solved. Vertical: the number of slots. Cross: given up, "
+    "longer inputs count as wrong."
 )
 DIGITAL_LINES = " Dash-dotted: digital inference."
 
@@ -141,12 +143,14 @@ def _draw_trials(panel: Axes, findings: Findings, keys: Sequence[Key]) -> None:
         dash = DASHES[dashes(findings, key[0])]
         look: dict[str, Any] = {"color": colours_of(findings.approaches)[key[2]]}
         look["ls"] = DIGITAL_DASHES if findings.inference == DIGITAL else dash
+        several: dict[str, Any] = {"lw": 0.8, "alpha": 0.75} if len(lines) > 1 else {"lw": 2}
         for line in lines.values():
-            panel.plot(line.index, 100 * line, lw=0.7, alpha=0.7, **look)
+            panel.plot(line.index, 100 * line, **several, **look)
             if len(line) < curve.shape[1]:
                 panel.plot(line.index[-1:], 100 * line[-1:], "x", ms=4, color=look["color"])
         if len(lines) > 1:
-            panel.plot(curve.columns, 100 * curve.median(skipna=False), lw=2, **look)
+            median = 100 * pd.DataFrame(lines).median(axis=1, skipna=False)
+            panel.plot(median.index, median, lw=2, **look)
 
 
 def _label_lines(panel: Axes, findings: Findings, keys: Sequence[Key]) -> None:

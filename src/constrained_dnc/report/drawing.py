@@ -6,6 +6,7 @@ if it stands alone; PDF and PNG are light.
 
 from __future__ import annotations
 
+import base64
 import io
 import re
 import warnings
@@ -19,6 +20,7 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator, ScalarFormatter
+from PIL import Image
 
 from constrained_dnc.colours import DARK, LIGHT
 from constrained_dnc.files import make_folder, write_atomically
@@ -94,6 +96,7 @@ def svg(figure: Figure, name: str) -> str:
     text = text[text.index("<svg") :].strip()
     text = re.sub(r"\s*<(metadata|style).*?</\1>", "", text, flags=re.DOTALL)
     text = re.sub(r'<g id="[^"]*"', "<g", text)  # groups are numbered alike in every figure
+    text = re.sub(r"(?<=data:image/png;base64,)[^\"]+", _quantized, text)
     for part, css in CSS_COLOURS.items():
         text = text.replace(LIGHT[part], css)
     return text.replace("<svg ", '<svg role="img" style="stroke-linejoin: round" ', 1)
@@ -126,6 +129,13 @@ def log_lengths(panel: Axes) -> None:
     panel.xaxis.set_major_locator(FixedLocator([2, 5, 10, 20, 50, 100, 200, 500, 1000]))
     panel.xaxis.set_minor_locator(NullLocator())
     panel.xaxis.set_major_formatter(ScalarFormatter())
+
+
+def _quantized(image: re.Match[str]) -> str:
+    """A rasterised part of a figure in 128 colours, a fifth of the size."""
+    picture, file = Image.open(io.BytesIO(base64.b64decode(image[0]))), io.BytesIO()
+    picture.quantize(128, Image.Quantize.FASTOCTREE).save(file, format="png")
+    return base64.b64encode(file.getvalue()).decode()
 
 
 def _rendered(figure: Figure, ending: str, metadata: dict[str, Any] | None = None) -> bytes:

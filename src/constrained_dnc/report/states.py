@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from constrained_dnc.colours import GREEN, PHASE_COLOURS, colours_of
+from constrained_dnc.colours import GREEN, LIGHT, PHASE_COLOURS, colours_of
 from constrained_dnc.evaluation.analyses import BINS, DIMENSIONS, embed
 from constrained_dnc.files import make_folder, write_atomically
 from constrained_dnc.model.config import available_cores
@@ -36,6 +36,7 @@ from constrained_dnc.study.layout import EMBEDDINGS
 TIME_COLOURS = LinearSegmentedColormap.from_list(
     "time", ["#3b0f70", "#8c2981", "#de4968", "#fe9f6d", "#f5d08f"]
 )
+DRIFT = ("drift_by_length", "drift_lengths")
 MODES = {"write": "0 = by content, 1 = new slot", "read": "0 = sequential, 1 = by content"}
 ABOVE_COUNTS = 4 * 4096
 """Where a state count above 4096 is drawn."""
@@ -53,6 +54,16 @@ def properties_drawings(findings: Findings) -> Iterator[Drawing]:
             "One dot per seed with a state; tau is Kendall's, over the instances of "
             f"{', '.join(findings.pooled)}. {PROPERTIES_CAPTION} Selected by {findings.selection}.",
             partial(properties_against_score, findings),
+        )
+    tasks = [task for task in findings.tasks if _analysed(findings, task, DRIFT[0])]
+    if tasks:
+        yield Drawing(
+            "drift_vs_length",
+            "Drift against length",
+            "The median distance of the states to the nearest of training lengths, over the spread "
+            "of those; a line per seed, without those that diverged. Grey: the training lengths. "
+            f"Selected by {findings.selection}.",
+            partial(drift_against_length, findings, tasks),
         )
 
 
@@ -112,7 +123,9 @@ def properties_against_score(findings: Findings, tasks: Sequence[str] | None = N
     for panel, (task, measure) in zip(panels, product(tasks, properties), strict=True):
         for name in names:
             dots = frame[(frame["task"] == task) & (frame["approach"] == name)]
-            shown = dots[measure].clip(upper=ABOVE_COUNTS)
+            shown = dots[measure]
+            if measure == "state_count":
+                shown = shown.clip(upper=ABOVE_COUNTS)
             panel.scatter(shown, 100 * dots["average"], s=24, color=colours[name])
         tau = rounded(taus.get((measure, task)), 2)
         panel.set_title(task if tau == DASH else f"{task}, tau {tau}", loc="left")
@@ -122,12 +135,41 @@ def properties_against_score(findings: Findings, tasks: Sequence[str] | None = N
             panel.set_xlim(0.7, 1.4 * ABOVE_COUNTS)
             panel.set_xticks([1, 8, 64, 512, ABOVE_COUNTS], ["1", "8", "64", "512", ">4096"])
         else:
-            panel.set_xlim(0, 1.05 * frame[measure].max() or 1)
+            finite = frame[measure][np.isfinite(frame[measure])]
+            panel.set_xlim(0, 1.05 * finite.max() or 1)
     figure.supylabel("average score (%)", fontsize=9)
+    _add_legend(figure, findings, names)
+    return figure
+
+
+def drift_against_length(findings: Findings, tasks: Sequence[str]) -> Figure:
+    """By task a panel for each phase, a line per trial."""
+    colours, names = colours_of(findings.approaches), dict.fromkeys(findings.approaches, False)
+    figure, panels = grid(2 * len(tasks), columns=4, width=2.9, height=2.5)
+    for panel, (task, phase) in zip(panels, product(tasks, (0, 1)), strict=True):
+        for name in _analysed(findings, task, DRIFT[0]):
+            for run_id in findings.ranked(task, name).index:
+                arrays = findings.study.analysis(run_id, *DRIFT)
+                if arrays:
+                    lengths, drift = arrays[DRIFT[1]], arrays[DRIFT[0]][:, phase]
+                    panel.plot(lengths, drift, "o-", color=colours[name], lw=0.9, ms=3)
+                    names[name] = True
+        panel.axvspan(*findings.study.training_lengths, color=LIGHT["ink"], alpha=0.07, lw=0)
+        panel.set_yscale("symlog", linthresh=0.01)
+        panel.set_ylim(bottom=0)
+        panel.set_title(f"{task}, {PHASES[phase]}", loc="left")
+    figure.supxlabel("length", fontsize=9)
+    figure.supylabel("drift", fontsize=9)
+    _add_legend(figure, findings, [name for name, is_drawn in names.items() if is_drawn])
+    return figure
+
+
+def _add_legend(figure: Figure, findings: Findings, names: Sequence[str]) -> None:
+    """Approaches by their colour."""
+    colours = colours_of(findings.approaches)
     handles = [Line2D([], [], ls="", marker="o", color=colours[it], label=it) for it in names]
     columns = max(1, int(figure.get_figwidth() / 1.6))
     figure.legend(handles=handles, loc="outside upper left", ncols=columns)
-    return figure
 
 
 def state_trajectories(findings: Findings, task: str, phase: str) -> Figure:

@@ -32,9 +32,9 @@ from constrained_dnc.report.statistics import FEW_TRIALS
 Number = float | int
 DASH = "\u2013"
 PROPERTIES_CAPTION = (
-    "Curvature: of the path of the state. Drift: how far the states leave those of training "
-    "lengths. State count k*: the fewest states with which a model keeps 99 % of its score at "
-    "training lengths."
+    "Curvature: of the path of the state. Drift: how far states leave those of training lengths "
+    "while answering at the unseen length, over the spread of those. State count k*: the fewest "
+    "states with which a model keeps 99 % of its score at training lengths."
 )
 BOLD, ITALIC = "font-weight: bold;", "font-style: italic;"
 
