@@ -225,11 +225,23 @@ class EvaluationConfig:
     """Samples of a batch."""
     seed: int = bounded(0, 0, LARGEST_SEED)
     """Fixes the samples: they are never those of training, and all runs share them."""
+    memories: str = field(default="", metadata=OPTIONAL)
+    """Memory sizes in studies, such as trained,growing or trained,640; by default that of training,
+    ten times as many slots and growing, but for the rule seen that of training only."""
+    all_lengths: bool = field(default=False, metadata=OPTIONAL)
+    """Measure every length; otherwise longer inputs are skipped once a score is near its floor."""
 
     def __post_init__(self) -> None:
         check_bounds(self, "evaluation.")
+        self.memory_sizes(1)
         parse_lengths(self.lengths, "evaluation.lengths")
         parse_lengths(self.extension_lengths, "evaluation.extension_lengths")
+
+    def memory_sizes(self, trained: int) -> list[MemorySize]:
+        """The sizes in `memories`, for a model trained with that many slots; none by default."""
+        names = [name.strip() for name in self.memories.split(",")] if self.memories else []
+        sizes = [str(trained) if name == TRAINED else name for name in names]
+        return [size for name in sizes for size in parse_memories(name)]
 
 
 @dataclass(frozen=True)
@@ -392,6 +404,10 @@ def _as_text(values: Mapping[str, Any]) -> str:
     return json.dumps(values, sort_keys=True, separators=(",", ":"))
 
 
+TRAINED = "trained"
+"""The memory size of training, in a list of memory sizes."""
+
+
 def parse_memories(text: str) -> list[MemorySize]:
     """Memory sizes from text, written like lengths, with or without a growing one.
 
@@ -426,8 +442,10 @@ class Preset:
     study_takes: str
     result: str
     first_seed: int = 0
-    is_quick_look: bool = False
-    """Whether a study evaluates one selection rule and leaves out the analyses."""
+    rules: tuple[SelectionRule, ...] = RULES
+    """Selection rules whose parameters a study scores."""
+    has_analyses: bool = True
+    """Whether a study analyses states and memory access, and counts states."""
 
     @property
     def parts(self) -> Parts:
@@ -505,7 +523,8 @@ DEMO = Preset(
     study_takes="6 minutes on two cores",
     result="shows that a constrained state helps",
     first_seed=10,  # it was designed on seeds 0 to 2
-    is_quick_look=True,
+    rules=("score",),
+    has_analyses=False,
 )
 PAPER = Preset(
     "paper",
@@ -519,8 +538,61 @@ PAPER = Preset(
     study_takes="45 core-days or more",
     result="repeats the paper",
 )
-PresetName: TypeAlias = Literal["smoke", "quick", "demo", "paper"]
-PRESETS = {preset.name: preset for preset in (SMOKE, QUICK, DEMO, PAPER)}
+CHOMSKY = Preset(
+    "chomsky",
+    ModelConfig(memory_size=64),
+    TrainingConfig(iterations=40_000, min_length=1, max_length=40, unseen_length=40),
+    # the middles of the blocks 41..45 to 496..500: the mean of a score that falls with the length
+    # is within half a point of that over all of 41..500, and even and odd lengths take turns
+    EvaluationConfig(
+        lengths="43..498:5",
+        batches=8,
+        extension_lengths="43..498:5",
+        memories="trained,growing",
+        all_lengths=True,
+    ),
+    tasks=tuple(
+        f"chomsky/{name}"
+        for name in (
+            "reverse-string",
+            "duplicate-string",
+            "odds-first",
+            "bucket-sort",
+            "parity-check",
+            "stack-manipulation",
+        )
+    ),
+    approaches=("round+reg", "stateful-baseline"),
+    trials=1,
+    run_takes="15 to 40 minutes",
+    study_takes="half a day on two cores",
+    result="tests on up to 500 tokens after training on up to 40",
+    rules=("seen", "score"),
+    has_analyses=False,
+)
+NAM = Preset(
+    "nam",
+    ModelConfig(memory_size=48),
+    TrainingConfig(iterations=100_000, min_length=1, max_length=10, unseen_length=12),
+    EvaluationConfig(
+        lengths="5..16",
+        batches=16,
+        extension_lengths="5..16",
+        extension_batches=16,
+        memories="trained,growing",
+        all_lengths=True,
+    ),
+    tasks=("nam/palindrome", "nam/reduce", "nam/fibonacci"),
+    approaches=("round+reg", "stateful-baseline"),
+    trials=3,
+    run_takes="30 minutes",
+    study_takes="a few hours on two cores",
+    result="tests on up to 16 digits after training on up to 10",
+    rules=("seen", "score"),
+    has_analyses=False,
+)
+PresetName: TypeAlias = Literal["smoke", "quick", "demo", "paper", "chomsky", "nam"]
+PRESETS = {preset.name: preset for preset in (SMOKE, QUICK, DEMO, PAPER, CHOMSKY, NAM)}
 
 
 def get_preset(name: str) -> Preset:

@@ -16,7 +16,7 @@ def test_tasks_and_approaches_have_one_line_each(capsys):
 
 def test_a_sample_step_by_step(capsys):
     assert main(["show", "sort", "312"]) == 0
-    table = capsys.readouterr().out.splitlines()[4:13]
+    table = capsys.readouterr().out.splitlines()[5:14]
     assert table == [
         "step   numeral  control  |    result  signal",
         "   1   3 (0.5)           |         ·       ·",
@@ -36,14 +36,14 @@ def test_numbers_of_a_task_without_labels(tmp_path, capsys):
         '    name = "plain"\n\n    def cell_labels(self, problem):\n        return None\n'
     )
     assert main(["show", f"{tmp_path / 'plain.py'}:Plain", "3 2"]) == 0
-    rows = [line.split() for line in capsys.readouterr().out.splitlines()[5:11]]
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()[6:12]]
     assert rows[:2] == [["1", "0.5", "0", "|", "·", "·"], ["2", "0", "0", "|", "·", "·"]]
     assert rows[3:5] == [["4", "0", "0", "|", "0.5", "0"], ["5", "0", "0", "|", "0", "0"]]
 
 
 def test_any_length(capsys):
     assert main(["show", "logic", "--length", "11", "--seed", "3"]) == 0
-    assert len(capsys.readouterr().out.splitlines()) == 4 + 1 + 13 + 3
+    assert len(capsys.readouterr().out.splitlines()) == 5 + 1 + 13 + 3
 
 
 def test_all_tasks_with_the_answers_of_pretrained_models(capsys):

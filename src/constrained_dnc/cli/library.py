@@ -82,10 +82,15 @@ def _origin(approach: str) -> str:
 
 def _print_sample(task: AbstractTask, batch: Batch) -> None:
     """The first sample of a batch: problem, answer and a table with one row per step."""
+    from constrained_dnc.evaluation.floors import floor  # noqa: PLC0415 - for this command only
+
     problem = batch.problems[0]
     print(f"{task.name}: {task.summary}")
     print(f"problem  {task.format_problem(problem)}")
-    print(f"answer   {task.format_answer(task.solve(problem))}\n")
+    print(f"answer   {task.format_answer(task.solve(problem))}")
+    print(
+        f"floor    {floor(task, batch.length):.2f}, the score of an answer that ignores the input\n"
+    )
     steps = int(batch.num_steps[0])
     inputs, targets, mask = (a[:steps, 0] for a in (batch.inputs, batch.targets, batch.mask))
     input_labels, target_labels = task.cell_labels(batch.problems[0]) or (None, None)

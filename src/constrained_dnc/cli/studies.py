@@ -106,8 +106,8 @@ class Study(StudyOptions):
         is_stored = "--preset" not in arguments and "--study" in arguments and stored.is_file()
         parts = _stored_parts(stored) if is_stored else get_preset(preset).parts
         settings: Any = dict(zip(SECTIONS, parts, strict=True))
-        if get_preset(preset).is_quick_look:
-            settings |= {"rules": ("score",), "no_analyses": True}
+        chosen = get_preset(preset)
+        settings |= {"rules": chosen.rules, "no_analyses": not chosen.has_analyses}
         return cls(preset=preset, arguments=tuple(arguments), **settings)
 
     def run(self) -> int:

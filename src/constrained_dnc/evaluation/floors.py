@@ -13,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 from jaxtyping import Float
-from scipy import stats
 
 from constrained_dnc.tasks.registry import get_task
 from constrained_dnc.tasks.task import AbstractTask, Batch
@@ -53,17 +52,26 @@ def compute_floor(task: AbstractTask, length: int) -> float:
     """Choose the best of a few fixed answers on samples of the task, then score it on others.
 
     The answers are: at every entry the most frequent target value, at every entry the median, and
-    the targets of 16 samples. The first is optimal wherever entries are scored one by one, as in
-    all tasks of the package but search: its answers are lists of any length, and the best list may
-    not be among the candidates.
+    the targets of 16 samples; for choices by softmax, at every entry the most frequent choice only,
+    where a sample counts less the more entries it has, as in the score. Wherever entries are scored
+    one by one the most frequent value is optimal. That is so in all tasks of the package but
+    search: its answers are lists of any length, and the best list may not be among the candidates.
     """
     chosen_on, scored_on = (task.sample((index, length), SAMPLES, length) for index in (0, 1))
-    answers = list(_answers(chosen_on))
-    scores = [_score(task, chosen_on, answer) for answer in answers]
-    return _score(task, scored_on, answers[int(np.argmax(scores))])
+    answers = list(_answers(task, chosen_on))
+    best = 0
+    if len(answers) > 1:
+        best = int(np.argmax([_score(task, chosen_on, answer) for answer in answers]))
+    return _score(task, scored_on, answers[best])
 
 
-def _answers(batch: Batch) -> Iterator[Float[np.ndarray, "time outputs"]]:
+def _answers(task: AbstractTask, batch: Batch) -> Iterator[Float[np.ndarray, "time outputs"]]:
+    if task.groups:
+        weights = batch.mask / batch.mask.sum(axis=0)
+        yield np.einsum("tbo,tb->to", batch.targets, weights)
+        return
+    from scipy import stats  # noqa: PLC0415 - takes a second
+
     yield stats.mode(batch.targets, axis=1).mode
     yield np.median(batch.targets, axis=1)
     yield from batch.targets[:, :SAMPLED_ANSWERS].swapaxes(0, 1)
@@ -82,11 +90,15 @@ def _stored() -> dict[str, dict[str, float]]:
 def write_floors(tasks: Iterable[str], lengths: Iterable[int]) -> None:
     """Store the floors that are shipped with the package.
 
-    From a clone: `write_floors(task_names(), [*range(1, 101), *range(150, 1001, 50)])`.
+    From a clone: `write_floors(task_names(), [*range(1, 101), *range(150, 1001, 50)])`. Those that
+    are there are kept.
     """
     lengths = list(lengths)
-    floors = {
-        task: {str(length): round(compute_floor(get_task(task), length), 4) for length in lengths}
-        for task in tasks
-    }
-    STORED.write_text(json.dumps(floors, indent=0) + "\n", encoding="utf-8")
+    floors = dict(_stored())
+    for task in tasks:
+        known = floors.get(task, {})
+        missing = [length for length in lengths if str(length) not in known]
+        new = {str(length): round(compute_floor(get_task(task), length), 4) for length in missing}
+        floors[task] = dict(sorted({**known, **new}.items(), key=lambda item: int(item[0])))
+    rows = [f"{json.dumps(task)}: {json.dumps(values)}" for task, values in floors.items()]
+    STORED.write_text("{\n" + ",\n".join(rows) + "\n}\n", encoding="utf-8")

@@ -72,7 +72,7 @@ def evaluate(
     `settings`, or of the run's config: one list for the slots of training, another for all other
     memories; "growing" is a memory that grows with the input. Lengths beyond the slots (growing:
     beyond training lengths) are given up after one whose score is near the floor or below: their
-    rows have 0 batches and no score. With `all_lengths`, none is.
+    rows have 0 batches and no score. With `all_lengths`, here or in the settings, none is.
 
     `inference="digital"` scores the model with hard writes and snapped states; see `calibrate`.
 
@@ -89,7 +89,12 @@ def evaluate(
         path = subject.run.folder / EVALUATION
     known = _known_shares(_read_stored(path), subject) if reuse else {}
     table = measure(
-        subject, plan, subject.backend(backend, threads), progress, known, all_lengths=all_lengths
+        subject,
+        plan,
+        subject.backend(backend, threads),
+        progress,
+        known,
+        all_lengths=all_lengths or subject.settings.all_lengths,
     )
     if path is not None:
         store_rows(path, table)

@@ -90,10 +90,13 @@ def _score(run: Run, wanted: Wanted) -> None:
 
 
 def memories_of(config: Config, rule: SelectionRule = PAPER_RULE) -> list[MemorySize]:
-    """The memories that a run is scored with; for the rule `seen`, only the trained one."""
+    """The memories that a run is scored with; by default only the trained one for `seen`."""
     slots = config.model.memory_size
-    if rule == "seen" or config.approach.memory.kind == "none":
+    chosen = config.evaluation.memory_sizes(slots)
+    if config.approach.memory.kind == "none" or (rule == "seen" and not chosen):
         return [slots]
+    if chosen:
+        return [size for size in chosen if size != GROWING or config.approach.can_grow]
     return [slots, extended(slots), *([GROWING] if config.approach.can_grow else [])]
 
 
@@ -132,9 +135,10 @@ def is_done(folder: Path, wanted: Wanted) -> bool:
     is_current &= table["batch_size"] == settings.batch_size
     key = ["selection", "inference", "memory", "length"]
     stored = table[is_current].set_index(key)["batches"].to_dict()
+    skipped = None if settings.all_lengths else 0
     return all(
-        stored.get((rule, inference, str(row.memory), row.length)) in (0, row.batches)
-        for rule, row in rows_of(run, wanted)  # 0: given up
+        stored.get((rule, inference, str(row.memory), row.length)) in (skipped, row.batches)
+        for rule, row in rows_of(run, wanted)
         for inference in wanted.inferences
     )
 

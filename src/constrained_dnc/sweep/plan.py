@@ -59,6 +59,8 @@ MAY_CHANGE = {
 def memories_of(config: Config, rule: SelectionRule = PAPER_RULE) -> list[MemorySize]:
     """The memories that a run is evaluated with; for the rule `seen`, only the trained one."""
     slots = config.model.memory_size
+    if chosen := config.evaluation.memory_sizes(slots):
+        return [size for size in chosen if size != GROWING or config.approach.can_grow]
     if rule == "seen":
         return [slots]
     return [slots, extended(slots), *([GROWING] if config.approach.can_grow else [])]
