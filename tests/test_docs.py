@@ -2,6 +2,7 @@
 
 ```python           is executed, all blocks of a page in one namespace
 ```python file=NAME is written to that file first, then executed
+```yaml file=NAME   is written to that file
 ```python needs=X   is executed where the package X is installed
 ```console          lines that start with `$ ` are run; `make` targets and `pip` extras must exist
 ```bash             is not run: studies of minutes to days, a cluster, a page that is served until
@@ -25,7 +26,7 @@ from constrained_dnc.cli import main
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("benchmarks/*.md")])
 BLOCK = re.compile(
-    r"^```(?P<kind>python|console)(?: needs=(?P<needs>\S+))?(?: file=(?P<file>\S+))?\n"
+    r"^```(?P<kind>python|console|yaml)(?: needs=(?P<needs>\S+))?(?: file=(?P<file>\S+))?\n"
     r"(?P<body>.*?)^```",
     re.M | re.S,
 )
@@ -54,7 +55,8 @@ def test_snippets_run(page, tmp_path, monkeypatch):
             continue
         if block["file"]:
             Path(block["file"]).write_text(block["body"])
-        exec(compile(block["body"], f"{page.name}", "exec", dont_inherit=True), namespace)
+        if block["kind"] == "python":
+            exec(compile(block["body"], f"{page.name}", "exec", dont_inherit=True), namespace)
 
 
 def run_command(command: str) -> None:

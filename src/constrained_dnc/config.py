@@ -17,6 +17,7 @@ from typing import Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
 from constrained_dnc.errors import (
     LARGEST,
+    LARGEST_BATCH,
     LARGEST_SEED,
     SMALLEST,
     SettingError,
@@ -33,6 +34,8 @@ from constrained_dnc.parts import (
     check_schedule,
     depends_on_iterations,
     get_approach,
+    kind_of,
+    parse_part,
     split_recipe,
     with_absolute_path,
 )
@@ -159,7 +162,7 @@ class TrainingConfig:
 
     iterations: int = bounded(300_000, 1)
     """Updates of the parameters."""
-    batch_size: int = bounded(64, 1)
+    batch_size: int = bounded(64, 1, LARGEST_BATCH)
     """Samples per update, all of one length."""
     learning_rate: float = bounded(1e-3, SMALLEST)
     """Step size of the optimiser; with a schedule, the largest one."""
@@ -205,7 +208,7 @@ class TrainingConfig:
             raise SettingError("training.iterations", self.iterations, least)
         split_recipe("training.optimiser", self.optimiser)
         check_schedule(self.schedule, self.iterations)
-        if self.curriculum != NO_CURRICULUM and not is_import_path(self.curriculum):
+        if self.curriculum != NO_CURRICULUM and not is_import_path(kind_of(self.curriculum)):
             parse_curriculum(self.curriculum, self.min_length, self.max_length)
 
 
@@ -221,12 +224,12 @@ class EvaluationConfig:
     """Input lengths with another memory size."""
     extension_batches: int = bounded(3, 1)
     """Batches per length with another memory size."""
-    batch_size: int = bounded(64, 1)
+    batch_size: int = bounded(64, 1, LARGEST_BATCH)
     """Samples of a batch."""
     seed: int = bounded(0, 0, LARGEST_SEED)
     """Fixes the samples: they are never those of training, and all runs share them."""
-    memories: str = field(default="", metadata=OPTIONAL)
-    """Memory sizes in studies, such as trained,growing or trained,640; by default that of training,
+    memories: str = field(default="default", metadata=OPTIONAL)
+    """Memory sizes in studies, such as trained,growing or trained,640. default: that of training,
     ten times as many slots and growing, but for the rule seen that of training only."""
     all_lengths: bool = field(default=False, metadata=OPTIONAL)
     """Measure every length; otherwise longer inputs are skipped once a score is near its floor."""
@@ -239,7 +242,9 @@ class EvaluationConfig:
 
     def memory_sizes(self, trained: int) -> list[MemorySize]:
         """The sizes in `memories`, for a model trained with that many slots; none by default."""
-        names = [name.strip() for name in self.memories.split(",")] if self.memories else []
+        if self.memories in ("", "default"):
+            return []
+        names = [name.strip() for name in self.memories.split(",")]
         sizes = [str(trained) if name == TRAINED else name for name in names]
         return [size for name in sizes for size in parse_memories(name)]
 
@@ -293,7 +298,7 @@ class Config:
         """The import paths of user-defined parts; installed entry points do not count."""
         training, approach = self.training, self.approach
         recipes = training.optimiser, training.schedule, training.curriculum
-        names = [self.task, approach.controller, *(text.partition(",")[0] for text in recipes)]
+        names = [self.task, approach.controller, *map(kind_of, recipes)]
         names += [part.kind for part in (*approach.constraints, approach.memory)]
         return tuple(filter(is_import_path, dict.fromkeys(names)))
 
@@ -647,6 +652,8 @@ def _structure(kind: Any, value: Any, path: str) -> Any:
     """Convert a JSON value to a type; unknown and missing fields and wrong types are refused."""
     if isinstance(kind, UnionType):  # with None
         return None if value is None else _structure(get_args(kind)[0], value, path)
+    if kind is Part and isinstance(value, str):
+        return parse_part(value)
     if get_origin(kind) is tuple and isinstance(value, list):
         return tuple(_structure(get_args(kind)[0], each, path) for each in value)
     is_settings = dataclasses.is_dataclass(kind)

@@ -12,6 +12,7 @@ from typing import Any
 SMALLEST, LARGEST = 1.18e-38, 3.4e38
 """The range of normal float32 numbers."""
 LARGEST_SIZE, LARGEST_SEED = 2**31 - 1, 2**63 - 1
+LARGEST_BATCH = 1_000_000
 LONGEST_NAME = 80
 """Two names fit into one file name of at most 255 bytes."""
 LONGEST_VALUE = 200

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from constrained_dnc.errors import (
 from constrained_dnc.plugins import ACCEPTED_PATHS, absolute, is_import_path
 
 ACCEPTED = "a name or an import path, with or without settings: KIND,NAME=VALUE,NAME=VALUE"
+_RECIPE = re.compile(r"(?P<kind>.*?)(?P<settings>(,[^\W\d]\w*=[^,]*)*)", re.DOTALL)
 SCHEDULES: dict[str, tuple[str, ...]] = {
     "constant": (),
     "linear": ("final",),
@@ -76,17 +78,29 @@ def split_recipe(setting: str, text: str) -> tuple[str, dict[str, Any]]:
     >>> split_recipe("training.optimiser", "sgd,momentum=0.9,nesterov=true")
     ('sgd', {'momentum': 0.9, 'nesterov': True})
     """
-    kind, *pairs = text.split(",")
+    kind, pairs = _split(text)
+    if "," in kind and not is_import_path(kind):
+        raise SettingError(setting, text, ACCEPTED)
     settings: dict[str, Any] = {}
-    for pair in pairs:
-        name, sign, value = pair.partition("=")
-        if not sign or not name.isidentifier():
-            raise SettingError(setting, text, ACCEPTED)
+    for pair in pairs.split(",")[1:]:
+        name, _, value = pair.partition("=")
         settings[name] = value
         is_flag = value.lower() in ("true", "false")
         with suppress(ValueError, SyntaxError):
             settings[name] = ast.literal_eval(value.capitalize() if is_flag else value)
     return kind, settings
+
+
+def _split(text: str) -> tuple[str, str]:
+    """The kind, whose folder may have commas in its name, and the rest of the text."""
+    match = _RECIPE.fullmatch(text)
+    assert match is not None
+    return match["kind"], match["settings"]
+
+
+def kind_of(text: str) -> str:
+    """The kind of a part, an optimiser, a schedule or a curriculum: if a path, code to import."""
+    return _split(text)[0]
 
 
 def refuse_unknown(kind: str, names: Iterable[str], known: Collection[str]) -> None:
@@ -129,14 +143,14 @@ def check_schedule(text: str, iterations: int) -> None:
 
 def depends_on_iterations(schedule: str) -> bool:
     """Whether a schedule is spread over all iterations, as all built-in ones but constant are."""
-    kind = schedule.partition(",")[0]
+    kind = kind_of(schedule)
     return kind in SCHEDULES and kind != "constant"
 
 
 def with_absolute_path(text: str) -> str:
     """An optimiser, schedule or curriculum whose file, if it names one, has an absolute path."""
-    kind, comma, settings = text.partition(",")
-    return f"{absolute(kind)}{comma}{settings}"
+    kind, settings = _split(text)
+    return absolute(kind) + settings
 
 
 CONTROLLERS = ("lstm", "peephole", "feed-forward")

@@ -138,11 +138,13 @@ def require_trust(
     except SettingError as error:
         raise RunError(f"{what} was not found, not even beside it ({error})") from error
     changed = [path for path, digest in now.items() if then.get(path, digest) != digest]
-    if not trust_code and not is_remembered(names):
-        why = "has changed since training" if changed else "you have not trained with here"
+    unknown = [name for name in names if not is_remembered([name])]
+    if unknown and not trust_code:
+        edited = [name for name in unknown if absolute(name).rpartition(":")[0] in changed]
+        why = "has changed since training" if edited else "you have not trained with here"
         raise RunError(
-            f"{what} {why}, {' and '.join(names)}; if you trust it, use --trust-code or "
-            "load_run(..., trust_code=True)"
+            f"{what} {why}, {' and '.join(edited or unknown)}; if you trust it, use --trust-code "
+            "or load_run(..., trust_code=True)"
         )
     return changed
 

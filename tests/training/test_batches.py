@@ -1,5 +1,6 @@
 """Streams: every batch has its own key."""
 
+import jax
 import numpy as np
 import pytest
 from scipy.stats import chisquare
@@ -7,11 +8,14 @@ from scipy.stats import chisquare
 from constrained_dnc.config import make_config
 from constrained_dnc.tasks.registry import get_task
 from constrained_dnc.training.batches import (
+    constraint_key,
     entropy_batch,
     evaluation_batch,
+    random_key,
     sample_iteration,
     training_batch,
 )
+from constrained_dnc.training.parameters import initial_model
 from tiny_runs import tiny_config
 
 
@@ -23,6 +27,15 @@ def test_an_iteration_always_has_the_same_data():
     assert first.unseen.length == 30
     assert first.batch.inputs.shape[1] == first.unseen.inputs.shape[1] == 64
     assert sample_iteration(task, config, 71).unseen is None
+
+
+def test_all_bits_of_a_seed_count():
+    seeds = [5, 2**31 + 5, 2**32 + 5, 2**33 + 5, 2**63 - 1]
+    configs = [tiny_config(seed=seed) for seed in seeds]
+    keys = {str(jax.random.key_data(constraint_key(config, 1))) for config in configs}
+    weights = {np.asarray(initial_model(config).output_weight).tobytes() for config in configs}
+    assert len(keys) == len(weights) == len(seeds)
+    assert random_key(5) == jax.random.key(5)
 
 
 def test_lengths_are_uniform():

@@ -63,6 +63,22 @@ class Louder(NTMMemory):
         return state, self.gain * reads
 """
 
+PLANS = """
+import optax
+
+
+def halved(learning_rate, by):
+    return optax.chain(optax.scale(by), optax.sgd(learning_rate))
+
+
+def falling(count):
+    return 0.1 / (1 + count)
+
+
+def lengths(iteration, longest):
+    return 1, longest
+"""
+
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
@@ -138,6 +154,18 @@ def test_a_file_may_move_together_with_its_run(folder, trained, tmp_path, capsys
         load_run(folder, trust_code=True)
 
 
+@pytest.mark.usefixtures("stranger")
+def test_only_the_edited_file_is_blamed(tmp_path):
+    (tmp_path / "t.py").write_text(TASK)
+    (tmp_path / "parts.py").write_text(PARTS)
+    approach = Approach("mine", "peephole", (parse_part(f"{tmp_path}/parts.py:Scale,start=1.0"),))
+    config = replace(tiny_config(iterations=4), task=f"{tmp_path}/t.py:T", approach=approach)
+    train(config, tmp_path / "run", threads=1)
+    (tmp_path / "parts.py").write_text(PARTS + "# edited")
+    with pytest.raises(RunError, match=r"has changed since training, \S*parts\.py:Scale; if you"):
+        load_run(tmp_path / "run")
+
+
 def test_a_module_that_the_user_trained_with_is_trusted(tmp_path, monkeypatch):
     (tmp_path / "package_of_a_test").mkdir()
     path = tmp_path / "package_of_a_test" / "inner.py"
@@ -171,12 +199,14 @@ def test_code_is_run_when_it_is_trusted(folder, trained, capsys):
         {"training": {"optimiser": "t.py:T,size=3"}},
         {"training": {"schedule": "t.py:T"}},
         {"training": {"curriculum": "t.py:T"}},
+        {"training": {"curriculum": "a,b.py:T"}},
     ],
 )
 def test_a_relative_path_a_module_or_another_part_is_not_executed(
     folder, trained, change, monkeypatch
 ):
     monkeypatch.chdir(trained)
+    shutil.copy("t.py", "a,b.py")
     stored = read_json(folder / "config.json")
     stored["config"]["task"] = "copy"
     for name, value in change.items():
@@ -190,6 +220,26 @@ def test_a_relative_path_a_module_or_another_part_is_not_executed(
         load_run(folder)
     assert not (trained / "executed").exists()
     assert "this" not in sys.modules.keys() - modules
+
+
+def test_a_folder_may_have_a_comma_in_its_name(tmp_path):
+    path = tmp_path / "a,b" / "all.py"
+    path.parent.mkdir()
+    path.write_text(f"{TASK}{PARTS}{PLANS}")
+    config = tiny_config(
+        f"{path}:T",
+        iterations=4,
+        log_every=2,
+        optimiser=f"{path}:halved,by=0.5",
+        schedule=f"{path}:falling",
+        curriculum=f"{path}:lengths,longest=2",
+    )
+    constraint = parse_part(f"{path}:Scale,start=0.25")
+    config = replace(config, approach=Approach("mine", "peephole", (constraint,)))
+    assert len(config.user_code) == 5
+    run = train(config, tmp_path / "run", threads=1)
+    assert load_run(run.folder).config == config
+    assert {line["max_length"] for line in run.metrics if "max_length" in line} == {2}
 
 
 def test_naming_the_file_again_is_trust_enough(folder, trained):

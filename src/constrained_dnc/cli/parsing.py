@@ -142,6 +142,26 @@ def sentence_in(box: str) -> str:
 
 
 @RULES.primitive_rule
+def _integer(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[int] | None:
+    """Reads an integer in plain digits: `int` also takes spaces, 1_0 and the digits of others."""
+    if info.type is not int:
+        return None
+
+    def read(texts: list[str]) -> int:
+        if not re.fullmatch(r"[+-]?[0-9]+", texts[0]):
+            raise ValueError(f"invalid literal for int() with base 10: {texts[0]!r}")
+        return int(texts[0])
+
+    return PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="INT",
+        instance_from_str=read,
+        is_instance=lambda value: isinstance(value, int),
+        str_from_instance=lambda value: [str(value)],
+    )
+
+
+@RULES.primitive_rule
 def _number_or_none(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[float | None] | None:
     """Reads a number, or None."""
     if info.type != float | None:

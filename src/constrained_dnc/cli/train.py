@@ -19,6 +19,7 @@ from constrained_dnc.cli.parsing import (
     value_of,
 )
 from constrained_dnc.cli.progress import ProgressBar
+from constrained_dnc.cli.settings import ConfigFile, read_settings, with_settings
 from constrained_dnc.config import (
     PRESETS,
     Config,
@@ -27,6 +28,7 @@ from constrained_dnc.config import (
     PresetName,
     Start,
     TrainingConfig,
+    as_dict,
     get_preset,
     make_config,
 )
@@ -69,6 +71,7 @@ class Train:
     """The run directory; by default runs/TASK-APPROACH-SEED, to which --from adds -tuned."""
     restart: Flag = False
     """Start over: the run in the run directory is moved aside."""
+    config: ConfigFile = None
     start: Annotated[Path | None, _FROM] = None
     selection: Selection = None
     log: Annotated[tuple[LoggerChoice, ...], option()] = ()
@@ -94,10 +97,10 @@ class Train:
         name = value_of(arguments, "--approach", cls.approach_name)
         chosen = {"preset": preset, "approach_name": name}
         is_named = not "".join(arguments[:1]).startswith("-")  # the task
-        is_named = is_named or bool({"--preset", "--approach"} & set(arguments))
+        is_named = is_named or bool({"--preset", "--approach", "--config"} & set(arguments))
         if not origin and (is_named or not folder or not is_run(folder)):
-            config = make_config("sort", _find_approach(name), preset=preset)
-            return cls._of(config, task="", **chosen)
+            config = replace(make_config("sort", _find_approach(name), preset=preset), task="")
+            return cls._of(_with_file(config, arguments), **chosen)
         from constrained_dnc.training.run import load_run  # noqa: PLC0415 - slow to import
 
         config = load_run(origin or folder, trust_code="--trust-code" in arguments).config
@@ -108,7 +111,8 @@ class Train:
         if "--preset" in arguments:
             _, training, evaluation = get_preset(preset).parts
             config = replace(config, training=training, evaluation=evaluation)
-        return cls._of(config, seed=cls.seed, **chosen)
+        config = replace(config, seed=cls.seed, start=None)
+        return cls._of(_with_file(config, arguments), **chosen)
 
     @classmethod
     def _of(cls, config: Config, **settings: Any) -> Train:
@@ -164,6 +168,18 @@ class Train:
             f"selected iterations: {selected}; skipped updates: {status.skipped_updates}"
         )
         return DIVERGED if status.state == "diverged" else 0
+
+
+def _with_file(config: Config, arguments: list[str]) -> Config:
+    """The config with the settings of the file that --config names, if it does."""
+    values = read_settings(arguments)
+    if values.pop("start", None) and "--from" not in arguments:
+        raise SettingError("--config names a run that began with trained parameters; add --from")
+    if "--approach" in arguments:
+        values.pop("approach", None)
+    elif isinstance(values.get("approach"), str):
+        values["approach"] = as_dict(_find_approach(values["approach"]))
+    return with_settings(config, values, arguments) if values else config
 
 
 def _find_approach(name: str) -> Approach:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from numbers import Integral
 from typing import Any, TypeAlias
 
@@ -21,12 +22,14 @@ from constrained_dnc.config import (
     parse_curriculum,
 )
 from constrained_dnc.errors import SettingError
+from constrained_dnc.parts import kind_of, split_recipe
 from constrained_dnc.plugins import is_import_path, load_function, naming_failures
 from constrained_dnc.shapes import Array
 from constrained_dnc.tasks.task import AbstractTask, Batch, generator_of
 
 LENGTHS, SEEN, UNSEEN, ENTROPY, EVALUATION, CALIBRATION = range(6)
 ENTROPY_BATCH_SIZE = 8
+CURRICULUM = "training.curriculum"
 Curriculum: TypeAlias = Callable[[int], tuple[int, int]]
 """The shortest and the longest input of an iteration; iterations count from 1."""
 
@@ -45,8 +48,9 @@ def make_curriculum(config: TrainingConfig) -> Curriculum:
     shortest, longest, text = config.min_length, config.max_length, config.curriculum
     if text == NO_CURRICULUM:
         return lambda iteration: (shortest, longest)
-    if is_import_path(text):
-        function: Callable[[int], Any] = load_function("training.curriculum", text)
+    if is_import_path(kind_of(text)):
+        kind, settings = split_recipe(CURRICULUM, text)
+        function: Callable[[int], Any] = partial(load_function(CURRICULUM, kind), **settings)
     else:
         stages = parse_curriculum(text, shortest, longest)
 
@@ -54,13 +58,13 @@ def make_curriculum(config: TrainingConfig) -> Curriculum:
             return [stage[1:] for stage in stages if stage[0] <= iterations][-1]
 
     def lengths(iteration: int) -> tuple[int, int]:
-        with naming_failures(f"training.curriculum {text}"):
+        with naming_failures(f"{CURRICULUM} {text}"):
             value = function(iteration - 1)
         match value:
             case (Integral(), Integral()) if shortest <= value[0] <= value[1] <= longest:
                 return int(value[0]), int(value[1])
         raise SettingError(
-            f"training.curriculum {text} must return the shortest and the longest length, "
+            f"{CURRICULUM} {text} must return the shortest and the longest length, "
             f"from {shortest} to {longest}, not {value!r} at iteration {iteration - 1}"
         )
 
@@ -107,9 +111,16 @@ def training_batch(
     return task.sample((config.seed, SEEN, iteration), training.batch_size, length)
 
 
+def random_key(seed: int) -> Array:
+    """JAX's key of a seed, of which it would ignore all but the low 32 bits."""
+    high, low = divmod(seed, 2**32)
+    key = jax.random.key(low)
+    return jax.random.fold_in(key, high) if high else key
+
+
 def constraint_key(config: Config, iteration: int) -> Array:
     """The random key of an update, for constraints such as noise; iterations count from 1."""
-    return jax.random.fold_in(jax.random.key(config.seed), iteration)
+    return jax.random.fold_in(random_key(config.seed), iteration)
 
 
 def entropy_batch(task: AbstractTask, config: Config, iteration: int) -> Batch:

@@ -17,6 +17,7 @@ from constrained_dnc.model.build import build_dnc
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.model.leaves import fill_leaves, name_leaves
 from constrained_dnc.tasks.registry import get_task
+from constrained_dnc.training.batches import random_key
 from constrained_dnc.training.folder import START
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def initial_model(config: Config) -> DNC:
     task = get_task(config.task)
     try:
         with jax.enable_x64(False):
-            return build_dnc(config.approach, task, config.model, key=jax.random.key(config.seed))
+            return build_dnc(config.approach, task, config.model, key=random_key(config.seed))
     except (NotImplementedError, OverflowError) as error:  # JAX draws at most 2**64 bits at once
         raise SettingError(f"model is too large ({first_line(error)})") from error
 
