@@ -42,21 +42,37 @@ def test_plain_lines_come_now_and_then(plan, now, capsys):
             now[0] += 21
             watcher.look(configs)
             watcher.look(configs)
+    # four runs of 60 iterations and their evaluation are 266.7; ours had 20 before
     assert capsys.readouterr().err.splitlines() == [
         "time left -; under way: copy stateful-baseline trial 0 20/60",
-        # 2.1 s an iteration; four runs of 60 and their evaluation are 266.7, less 30 and 40
-        "time left 0:08:18; under way: copy stateful-baseline trial 0 30/60",
-        "time left 0:07:57; under way: copy stateful-baseline trial 0 40/60",
+        "time left 0:16:34; under way: copy stateful-baseline trial 0 30/60",  # 10 in 42 s
+        "time left 0:11:54; under way: copy stateful-baseline trial 0 40/60",  # 20 in 63 s
     ]
+
+
+def test_the_time_left_does_not_jump(plan, now):
+    """Two workers with checkpoints close together, then evaluations that report nothing."""
+    configs = list(plan.configs)[:2]
+    watcher, left = SweepWatcher(plan, configs, 2, 0.75, clock=lambda: now[0]), {}
+    for seconds in range(40):  # 30 of training, a checkpoint after every 1.5; 10 of evaluation
+        for config, late in zip(configs, (0, 0.3), strict=True):
+            set_iteration(plan, config, min(60, 3 * int((seconds - late) / 1.5)))
+        watcher.look(configs)
+        left[seconds] = watcher.time_left()
+        now[0] += 1
+    known = {at: int(text[-2:]) for at, text in left.items() if text != "-"}
+    assert known.keys() >= {*range(3, 40)}
+    assert max(abs(seconds - (40 - at)) for at, seconds in known.items() if at > 10) <= 5
 
 
 def test_a_line_for_every_run_that_ends_or_fails(plan, now, capsys):
     watcher = watch(plan, now)
     first, second = plan.configs[:2]
+    now[0] += 30
     watcher.ended(first, "diverged")
     watcher.failed(second, "no memory")
     assert capsys.readouterr().err.splitlines() == [
-        "1/4 copy stateful-baseline trial 0: diverged, time left -",
+        "1/4 copy stateful-baseline trial 0: diverged, time left 0:01:30",
         "copy compr+reg trial 0 failed: no memory",
     ]
 

@@ -211,8 +211,8 @@ def _execute(plan: Plan, scheduler: str | None, workers: int | None) -> None:
     from constrained_dnc.sweep.executors import connected, execute  # noqa: PLC0415
 
     to_do = plan.to_do()
-    count = f"{len(plan.configs)} runs, {len(plan.configs) - len(to_do)} ended"
-    summary = f"study {plan.folder}: {count}, {len(to_do)} to go"
+    runs = f"{len(plan.configs)} runs, {len(plan.configs) - len(to_do)} ended"
+    summary = f"study {plan.folder}: {runs}, {len(to_do)} to go"
     if not to_do:
         print_stderr(summary)
         return
@@ -220,14 +220,15 @@ def _execute(plan: Plan, scheduler: str | None, workers: int | None) -> None:
         print_stderr("starting workers")
     with connected(scheduler, workers) as client:
         print_stderr(summary)
-        _print_estimate(plan, to_do, sum(client.nthreads().values()))
-        with SweepWatcher(plan, to_do) as watcher:
+        count = sum(client.nthreads().values())
+        with SweepWatcher(plan, to_do, count, _print_estimate(plan, to_do, count)) as watcher:
             execute(plan, client, watcher, to_do)
 
 
-def _print_estimate(plan: Plan, to_do: list[Config], workers: int) -> None:
-    """Say what will be done, and how long it will take."""
-    from constrained_dnc.files import is_locked  # noqa: PLC0415 - slow to import
+def _print_estimate(plan: Plan, to_do: list[Config], workers: int) -> float:
+    """Say what will be done and how long it will take; return the share of training in a run."""
+    from constrained_dnc.cli.watching import TRAINING_SHARE  # noqa: PLC0415 - slow to import
+    from constrained_dnc.files import is_locked  # noqa: PLC0415
     from constrained_dnc.sweep.trial import estimate_seconds, needs_training  # noqa: PLC0415
 
     held = [plan.lock(config) for config in to_do if is_locked(plan.lock(config))]
@@ -236,8 +237,9 @@ def _print_estimate(plan: Plan, to_do: list[Config], workers: int) -> None:
         print_stderr(f"waiting for runs that an earlier study is still working on: {owners}")
     if not workers:
         print_stderr("the scheduler has no workers yet; runs start when workers connect")
-        return
+        return TRAINING_SHARE
     print_stderr("compiling and timing a few iterations of the first run")
+    share = TRAINING_SHARE
     try:
         one = estimate_seconds(plan, to_do[0])
         untrained = sum(needs_training(plan, config) for config in to_do)
@@ -247,11 +249,13 @@ def _print_estimate(plan: Plan, to_do: list[Config], workers: int) -> None:
             "analyses about": one["analysis"] * math.ceil(len(to_do) / workers),
             "compiling about": one["compilation"],
         }
+        share = one["training"] / (one["training"] + one["evaluation"] + one["analysis"])
         parts = [f"{words} {timedelta(seconds=math.ceil(s))}" for words, s in seconds.items() if s]
         estimate = ", ".join(parts) + " if all runs are like the first" * (len(to_do) > 1)
     except Exception as error:  # in user-defined code: the runs will say more
         estimate = f"the first run cannot be timed: {first_line(error)}"
     print_stderr(f"{workers} worker{'s' * (workers > 1)}; {estimate}")
+    return share
 
 
 def _print_failures(folder: Path) -> int:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from contextlib import suppress
+from datetime import timedelta
 from functools import cache
 from typing import Any
 
 from rich.markup import escape
-from rich.progress import BarColumn, TaskID, TimeRemainingColumn
+from rich.progress import BarColumn, TaskID
 
 from constrained_dnc.cli.progress import Display
 from constrained_dnc.config import Config
@@ -20,19 +22,43 @@ from constrained_dnc.training.folder import read_status
 
 SECONDS_BETWEEN_LINES = 20.0
 TRAINING_SHARE = 0.9
-"""The share of a run's time that is training; the rest is evaluation and analysis."""
+"""The share of a run's time that is training, if it was not measured."""
 
 
 class SweepWatcher(Display):
-    """Shows which runs are in progress, how far they have got, and how long the rest will take."""
+    """Shows which runs are in progress, how far they have got, and how long the rest will take.
 
-    def __init__(self, plan: Plan, to_do: Sequence[Config], **options: Any):
-        columns = ("{task.description}", BarColumn(20), TimeRemainingColumn())
-        super().__init__(*columns, period=600.0, **options)  # a run reports only its checkpoints
+    Args:
+        plan: the study.
+        to_do: its runs that are to be completed.
+        workers: how many of them run at a time.
+        training_share: the share of a run's time that is training; the rest is evaluation and
+            analysis.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        to_do: Sequence[Config],
+        workers: int = 1,
+        training_share: float = TRAINING_SHARE,
+        **options: Any,
+    ):
+        super().__init__("{task.description}", BarColumn(20), period=1.0, **options)
         self.plan, self.to_do, self.ended_runs, self.shown = plan, to_do, 0, self.clock()
+        self.workers, self.training_share = min(workers, len(to_do)), training_share
+        self.began = self.clock()
         self.iterations: dict[str, float] = {}  # done, by run id
+        self.resumed: dict[str, float] = {}  # done before, by run id
+        self.end: float | None = None  # the expected time
         self.rows: dict[str, TaskID] = {}
         self._update_total()
+
+    def time_left(self) -> str:
+        """By the mean speed since the start; - until every worker has reported progress."""
+        if self.end is None:
+            return "-"
+        return str(timedelta(seconds=max(0, math.ceil(self.end - self.clock()))))
 
     def ended(self, config: Config, state: str) -> None:
         """Called when a run has finished or diverged."""
@@ -51,12 +77,13 @@ class SweepWatcher(Display):
             with suppress(RunError):  # absent or corrupt: the run itself will say so
                 folder = run_folder(self.plan.folder, config.run_id)
                 self.iterations[config.run_id] = read_status(folder).iteration
+                self.resumed.setdefault(config.run_id, self.iterations[config.run_id])
         self._update_total()
         positions = {c: self._position(c) for c in running if c.run_id in self.iterations}
         if self.is_live:
             for config, position in positions.items():
                 if config.run_id not in self.rows:
-                    self.rows[config.run_id] = self.bars.add_task("", total=_work(config))
+                    self.rows[config.run_id] = self.bars.add_task("", total=self._work(config))
                 row, done = self.rows[config.run_id], self.iterations[config.run_id]
                 self.bars.update(row, completed=done, description=escape(printable(position)))
         elif self.is_due(SECONDS_BETWEEN_LINES):
@@ -70,23 +97,23 @@ class SweepWatcher(Display):
 
     def _remove(self, config: Config) -> None:
         self.ended_runs += 1
-        self.iterations[config.run_id] = _work(config)
+        self.iterations[config.run_id] = self._work(config)
         if config.run_id in self.rows:
             self.bars.remove_task(self.rows.pop(config.run_id))
         self._update_total()
 
     def _update_total(self) -> None:
-        self.bars.update(
-            self.total.id,
-            completed=sum(self.iterations.values()),
-            total=sum(map(_work, self.to_do)),
-            description=f"{self.ended_runs}/{len(self.to_do)} runs",
-        )
+        done, total = sum(self.iterations.values()), sum(map(self._work, self.to_do))
+        new = [it - self.resumed.get(name, 0) for name, it in self.iterations.items()]
+        if done != self.total.completed and sum(map(bool, new)) >= max(1, self.workers):
+            now = self.clock()
+            self.end = now + (now - self.began) * (total - done) / sum(new)
+        left = f"{self.ended_runs}/{len(self.to_do)} runs, time left {self.time_left()}"
+        self.bars.update(self.total.id, completed=done, total=total, description=left)
 
-
-def _work(config: Config) -> float:
-    """The work of a run, evaluation and analysis included, in iterations."""
-    return config.training.iterations / TRAINING_SHARE
+    def _work(self, config: Config) -> float:
+        """The work of a run, evaluation and analysis included, in iterations."""
+        return config.training.iterations / self.training_share
 
 
 def _name(config: Config) -> str:
