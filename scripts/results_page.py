@@ -223,7 +223,7 @@ def digital_picture(report: Report) -> Figure:
     colour = colours_of([CONSTRAINED])[CONSTRAINED]
     figure, panels = grid(2, columns=2, width=3.6, height=2.4)
     for panel, task in zip(panels, ("copy", "add"), strict=True):
-        seed = zoo.pretrained()[f"zoo:{task}/{CONSTRAINED}"].metadata["trial"]
+        seed = load_run(f"zoo:{task}/{CONSTRAINED}").config.seed
         digital = findings.digital.curves[memory, task, CONSTRAINED].loc[[seed]]
         network = findings.curves[memory, task, CONSTRAINED].loc[[seed]]
         for curve, look, name, side in (
@@ -273,13 +273,11 @@ def provenance(path: Path) -> str:
     facts: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     facts["pretrained"] = {
         name.removeprefix("zoo:"): {
-            "seed": model.metadata["trial"],
-            "commit": model.metadata["commit"],
-            "training_minutes": round(
-                json.loads((model.folder / "status.json").read_text())["seconds"] / 60
-            ),
+            "seed": load_run(name).config.seed,
+            "commit": zoo.read_origin(folder).commit,
+            "training_minutes": round(load_run(name).status.seconds / 60),
         }
-        for name, model in sorted(zoo.pretrained().items())
+        for name, folder in sorted(zoo.pretrained().items())
     }
     return json.dumps(facts, indent=1) + "\n"
 

@@ -11,16 +11,18 @@ with some memory. A model that is in the zoo already keeps the commit it was tra
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
-from constrained_dnc.config import RULES, SelectionRule, max_length_of
+import pandas as pd
+
+from constrained_dnc.cli.zoo import RULE
+from constrained_dnc.config import RULES, SelectionRule
 from constrained_dnc.evaluation.digital import digital_of
-from constrained_dnc.files import read_json, write_json
+from constrained_dnc.evaluation.results import max_length
+from constrained_dnc.files import read_json, write_json, write_table
 from constrained_dnc.report import Report
 from constrained_dnc.report.states import embed_all, wanted_embeddings
 from constrained_dnc.study import Study, read_study
@@ -31,9 +33,9 @@ from constrained_dnc.study.layout import (
     STUDY,
     run_folder,
 )
-from constrained_dnc.training.folder import CONFIG, DIGITAL, SELECTED, STATUS
+from constrained_dnc.training.folder import CONFIG, DIGITAL, EVALUATION, SELECTED, STATUS
 from constrained_dnc.training.run import Run, load_run
-from constrained_dnc.zoo import RULE, SCORES
+from constrained_dnc.zoo import read_origin
 
 FURTHER = 1.2
 """How many times as far the parameters of another rule must reach to be shipped, too."""
@@ -78,73 +80,51 @@ def ship_models(folder: Path, zoo: Path, commit: str) -> list[str]:
             groups.setdefault((row["task"], row["approach"]), []).append(run)
     for (task, approach), runs in groups.items():
         target = zoo / task / approach
-        shipped = _shipped(target)
-        seeds = {run.config.seed for run in runs} | set(shipped.get("trials", ()))
-        if shipped and shipped["trial"] not in [run.config.seed for run in runs]:
-            runs.append(load_run(target))
+        seeds, shipped = {run.config.seed for run in runs}, None
+        if target.exists():
+            shipped, origin = load_run(target), read_origin(target)
+            seeds |= {*origin.trials}
+            if shipped.config.run_id not in [run.config.run_id for run in runs]:
+                runs.append(shipped)
         best = max(runs, key=lambda run: (run.selected(RULE).running_mean or 0, -run.config.seed))
-        same = shipped.get("trial"), shipped.get("iterations")
-        is_same = same == (best.config.seed, best.status.iteration)
-        metadata = {"trials": sorted(seeds), "commit": shipped["commit"] if is_same else commit}
-        if best.folder == target:
-            (target / SCORES).write_text(json.dumps(shipped | metadata, indent=1) + "\n")
-        else:
-            _ship_model(study, best, target, metadata)
+        is_same = (
+            shipped is not None
+            and shipped.config.run_id == best.config.run_id
+            and shipped.status.iteration == best.status.iteration
+        )
+        if best.folder != target:
+            _ship_model(study, best, target)
+        own = {"commit": origin.commit if is_same else commit, "trials": sorted(seeds)}
+        write_json(target / CONFIG, read_json(target / CONFIG) | {"origin": own})
     return [f"{task}/{approach}" for task, approach in groups]
 
 
-def _shipped(target: Path) -> dict[str, Any]:
-    """The content of scores.json of a model in the zoo."""
-    path = target / SCORES
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-
-
-def _ship_model(study: Study, run: Run, target: Path, metadata: dict[str, object]) -> None:
+def _ship_model(study: Study, run: Run, target: Path) -> None:
+    """Copy a run without what only training needs, and its results in the study."""
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
-    scores = _scores(study, run.config.run_id)
+    results = study.results[study.results["run_id"] == run.config.run_id]
     rules: list[SelectionRule] = [RULE]
     for rule in RULES:
-        if rule in scores and _reaches_further(scores, rule, rules):
+        if _reaches_further(results, rule, rules):
             rules.append(rule)
-    counts = {}
     for rule in rules:
         digital = digital_of(run, run.selected(rule))
-        counts[rule] = digital.state_count
         if digital.states is None or len(digital.states) <= MOST_STATES:
             shutil.copyfile(run.folder / DIGITAL[rule], target / DIGITAL[rule])
     for name in (CONFIG, STATUS, *(SELECTED[rule] for rule in rules)):
         shutil.copyfile(run.folder / name, target / name)
-    metadata |= {
-        "trial": run.config.seed,
-        "iterations": run.status.iteration,
-        "iteration": run.selected(RULE).iteration,
-        "state_counts": counts,
-        "scores": scores,
-    }
-    (target / SCORES).write_text(json.dumps(metadata, indent=1) + "\n", encoding="utf-8")
+    write_table(target / EVALUATION, results)
 
 
-def _reaches_further(
-    scores: dict[str, dict[str, dict[int, float]]], rule: str, others: Sequence[str]
-) -> bool:
+def _reaches_further(results: pd.DataFrame, rule: str, others: Sequence[str]) -> bool:
     """Whether this rule has a maximum length that is at least a fifth longer."""
-    for memory, curve in scores[rule].items():
-        longest = max(max_length_of(scores[other].get(memory, {})) for other in others)
-        if (length := max_length_of(curve)) > 0 and length >= FURTHER * longest:
+    network = results[results["inference"] == "network"]
+    for _, rows in network.groupby("memory"):
+        longest = [max_length(rows[rows["selection"] == name]) for name in (rule, *others)]
+        if longest[0] > 0 and longest[0] >= FURTHER * max(longest[1:]):
             return True
     return False
-
-
-def _scores(study: Study, run_id: str) -> dict[str, dict[str, dict[int, float]]]:
-    """Score by selection, memory and length."""
-    rows = study.results[study.results["inference"] == "network"]
-    rows = rows[(rows["run_id"] == run_id) & (rows["batches"] > 0)]
-    scores: dict[str, dict[str, dict[int, float]]] = {}
-    for row in rows.to_dict("records"):
-        curve = scores.setdefault(row["selection"], {}).setdefault(row["memory"], {})
-        curve[int(row["length"])] = round(float(row["score"]), 6)
-    return scores
 
 
 def _megabytes(paths: Iterable[Path]) -> float:

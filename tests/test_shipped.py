@@ -7,10 +7,12 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from constrained_dnc import load_run, predict, zoo
 from constrained_dnc.errors import SettingError
+from constrained_dnc.evaluation.results import stored_results
 from constrained_dnc.evaluation.scoring import evaluate
 from constrained_dnc.report import Report, build_report
 from constrained_dnc.report.states import phase_states, stored_at, wanted_embeddings
@@ -31,16 +33,18 @@ def test_the_zoo_has_a_baseline_and_a_constrained_model():
 
 @pytest.mark.parametrize("name", sorted(zoo.pretrained()))
 def test_a_pretrained_model_scores_what_is_stored(name):
-    run, stored = load_run(name), zoo.find(name)
+    run = load_run(name)
+    rows = stored_results(run.folder)
+    rows = rows[(rows["selection"] == "score") & (rows["inference"] == "network")]
+    stored = rows[rows["memory"] == "50"].set_index("length")["score"]
     assert run.status.state == "finished"
-    assert run.selected().iteration == stored.metadata["iteration"]
+    assert {run.selected().iteration} == set(rows["iteration"])
+    assert run.config.seed in zoo.read_origin(run.folder).trials
     table = evaluate(run, lengths=[10, 25], batches=1, threads=1)
     all_batches = evaluate(run, lengths=[10], threads=1)  # all the batches of the study
     sample = 1 / (all_batches["batches"][0] * all_batches["batch_size"][0])
-    assert abs(all_batches["score"][0] - stored.scores()[10]) <= sample
-    assert table["score"].tolist() == pytest.approx(
-        [stored.scores()[length] for length in (10, 25)], abs=0.1
-    )
+    assert abs(all_batches["score"][0] - stored[10]) <= sample
+    assert table["score"].tolist() == pytest.approx(stored[[10, 25]].tolist(), abs=0.1)
 
 
 def test_a_pretrained_model_sorts():
@@ -60,19 +64,13 @@ def test_the_results_are_those_of_the_models():
     assert size(RESULTS / "results") + size(RESULTS / "analysis") < 25e6  # a report may be there
     study = read_study(RESULTS)
     measured = study.results[study.results["batches"] > 0]
-    measured = measured[measured["inference"] == "network"]
-    for name, model in zoo.pretrained().items():
-        rows = measured[
-            (measured["task"] == model.task)
-            & (measured["approach"] == model.approach)
-            & (measured["seed"] == model.metadata["trial"])
-        ]
-        assert set(rows["iterations"]) == {model.metadata["iterations"]}
-        for rule, by_memory in model.metadata["scores"].items():
-            for memory in by_memory:
-                part = rows[(rows["selection"] == rule) & (rows["memory"] == memory)]
-                scores = part.set_index("length")["score"].to_dict()
-                assert scores == pytest.approx(model.scores(memory, rule), abs=1e-6), name
+    for folder in zoo.pretrained().values():
+        stored = stored_results(folder)
+        rows = study.results[study.results["run_id"] == stored["run_id"][0]]
+        assert (rows["task"].iloc[0], rows["approach"].iloc[0]) == folder.parts[-2:]
+        order = ["selection", "memory", "inference", "length"]
+        ours, theirs = (table.sort_values(order, ignore_index=True) for table in (stored, rows))
+        pd.testing.assert_frame_equal(ours, theirs)
     assert np.isfinite(measured["score"]).all()
 
 

@@ -7,17 +7,20 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
 from constrained_dnc import evaluate, load_pretrained, load_run, predict, train, zoo
 from constrained_dnc.cli import main
 from constrained_dnc.config import with_min_iterations
-from constrained_dnc.errors import RunError, SettingError
-from constrained_dnc.evaluation.digital import digital_of
+from constrained_dnc.errors import SettingError
+from constrained_dnc.evaluation.results import results_frame, stored_results
+from constrained_dnc.files import write_table
 from constrained_dnc.study import read_study
 from constrained_dnc.sweep.plan import Plan
 from constrained_dnc.sweep.trial import run_trial
+from constrained_dnc.training.folder import EVALUATION
 from smoke_studies import open_smoke
 from tiny_runs import tiny_config
 
@@ -65,10 +68,9 @@ def test_the_best_trial_is_that_of_the_rule(shipped, models):
     model, task = load_pretrained("copy", "compr")
     assert task.name == "copy"
     np.testing.assert_array_equal(model.output_weight, best.selected("score").model.output_weight)
-    metadata = zoo.find("zoo:copy/compr").metadata
-    assert (metadata["trials"], metadata["iterations"], metadata["commit"]) == ([0, 1], 20, "abc")
-    assert metadata["trial"] == best.config.seed
-    assert metadata["state_counts"]["score"] == digital_of(best, best.selected("score")).state_count
+    run = load_run("zoo:copy/compr")
+    assert zoo.read_origin(run.folder) == zoo.Origin("abc", (0, 1))
+    assert (run.config, run.status) == (best.config, best.status)
 
 
 def test_a_rule_without_parameters_is_named_with_those_that_have_some():
@@ -92,11 +94,12 @@ def test_a_shipped_model_stays_the_best_when_its_run_is_gone(shipped, tmp_path):
     study, models = tmp_path / "study", tmp_path / "zoo"
     shutil.copytree(shipped[0] / "study", study)
     shutil.copytree(shipped[0] / "zoo", models)
-    path = models / "copy" / "compr" / "scores.json"
+    path = models / "copy" / "compr" / "config.json"
     before = json.loads(path.read_text())
-    best = next(c for c in shipped[1].configs if c.seed == before["trial"])
+    best = load_run(path.parent).config
     shutil.rmtree(study / "runs" / best.run_id)
-    path.write_text(json.dumps(before | {"trials": [best.seed]}))
+    own = before["origin"] | {"trials": [best.seed]}
+    path.write_text(json.dumps(before | {"origin": own}))
     assert ship(study, tmp_path / "results", models, "other") == 0
     assert json.loads(path.read_text()) == before
     assert load_run(path.parent).config == best
@@ -105,12 +108,11 @@ def test_a_shipped_model_stays_the_best_when_its_run_is_gone(shipped, tmp_path):
 def test_a_run_that_is_further_on_than_its_scores_is_not_shipped(shipped, tmp_path):
     study, models = tmp_path / "study", tmp_path / "zoo"
     shutil.copytree(shipped[0] / "study", study)
-    best = json.loads((shipped[0] / "zoo/copy/compr/scores.json").read_text())["trial"]
-    config = next(c for c in shipped[1].configs if c.seed == best)
+    config = load_run(shipped[0] / "zoo/copy/compr").config
     train(with_min_iterations(config, 30), study / "runs" / config.run_id)
     assert ship(study, tmp_path / "results", models) == 0
-    metadata = json.loads((models / "copy/compr/scores.json").read_text())
-    assert (metadata["trial"], metadata["iterations"]) == (1 - best, 20)
+    run = load_run(models / "copy/compr")
+    assert (run.config.seed, run.status.iteration) == (1 - config.seed, 20)
 
 
 def test_a_mistyped_study_costs_no_results(shipped, tmp_path):
@@ -122,31 +124,40 @@ def test_a_mistyped_study_costs_no_results(shipped, tmp_path):
 
 
 def test_stored_scores_can_be_computed_again(models):
-    run, stored = load_run("zoo:copy/compr"), zoo.find("zoo:copy/compr")
-    assert stored.memories() == ("4", "40", "growing")
+    run = load_run("zoo:copy/compr")
+    stored = stored_results(run.folder)
+    assert sorted(set(stored["memory"])) == ["4", "40", "growing"]
+    is_default = (stored["selection"] == "score") & (stored["inference"] == "network")
     for memory in (4, 40, "growing"):
-        rows = evaluate(run, memories=[memory]).query("batches > 0")
-        again = rows.set_index("length")["score"].to_dict()
-        assert again == pytest.approx(stored.scores(str(memory)), abs=1e-6)
-    assert stored.scores("4", "unseen").keys() == {1, 2, 3, 4}
+        rows = stored[is_default & (stored["memory"] == str(memory))]
+        again = evaluate(run, memories=[memory])
+        pd.testing.assert_frame_equal(again, rows.reset_index(drop=True))
+    assert set(stored.query("memory == '4' and selection == 'unseen'")["length"]) == {1, 2, 3, 4}
 
 
 def test_the_full_list_has_every_rule_and_says_which_are_shipped(models, capsys):
-    path = models / "copy" / "compr" / "scores.json"
-    metadata = json.loads(path.read_text())
-    metadata["scores"] = {
-        "score": {"4": {"2": 0.96, "9": 0.95}, "40": {"5": 0.99}, "growing": {}},
-        "seen": {"4": {"2": 0.96}},
-    }
-    path.write_text(json.dumps(metadata))
-    (models / "copy" / "compr" / "selected-seen.safetensors").touch()
+    folder = models / "copy" / "compr"
+    row = stored_results(folder).query("inference == 'network'").iloc[0].to_dict()
+    rows = [
+        row
+        | {"selection": rule, "memory": memory, "length": length, "score": score}
+        | {"state_count": np.inf if rule == "score" else np.nan}
+        for rule, memory, length, score in (
+            ("score", "4", 2, 0.96),
+            ("score", "4", 9, 0.95),
+            ("score", "40", 5, 0.99),
+            ("score", "growing", 5, 0.9),
+            ("seen", "4", 2, 0.96),
+        )
+    ]
+    write_table(folder / EVALUATION, results_frame(rows))
+    (folder / "selected-seen.safetensors").touch()
     assert main(["zoo", "--all"]) == 0
     _, _, head, *rows = capsys.readouterr().out.splitlines()
     assert head.endswith("4 slots  40 slots  growing")
     rows = [line.split() for line in rows[:3]]
-    facts = map(str, (metadata["trial"], len(metadata["trials"]), metadata["iterations"]))
     assert rows == [
-        ["zoo:copy/compr", "score", "*", *facts, ">4096", "9", "5", "-"],
+        ["zoo:copy/compr", "score", "*", str(row["seed"]), "2", "20", ">4096", "9", "5", "0"],
         ["unseen", "-", "-", "-", "-"],
         ["seen", "*", "-", "2", "-", "-"],
     ]
@@ -225,21 +236,17 @@ def test_an_empty_zoo_says_so(models, monkeypatch, capsys):
     [
         ("config.json", lambda text: "{}"),
         ("selected-score.safetensors", lambda text: text[:-9]),
-        ("scores.json", lambda text: ""),
-        ("scores.json", lambda text: text.replace('"trials"', '"trails"')),
-        ("scores.json", lambda text: json.dumps(json.loads(text) | {"scores": {"score": [1]}})),
+        ("config.json", lambda text: text.replace('"trials"', '"trails"')),
+        ("evaluation.parquet", lambda text: text[:-9]),
     ],
 )
-def test_corrupt_files_are_named(models, name, change):
+def test_corrupt_files_are_named(models, name, change, capsys):
     path = models / "copy" / "compr" / name
-    path.write_text(change(path.read_text("latin-1")), "latin-1")
-
-    def use():
-        zoo.find("zoo:copy/compr").max_length()
-        load_run("zoo:copy/compr").selected()
-
-    with pytest.raises((RunError, SettingError), match=name):
-        use()
+    path.write_bytes(change(path.read_bytes().decode("latin-1")).encode("latin-1"))
+    commands = [["zoo"], ["predict", "zoo:copy/compr", "3 1 4"]]
+    codes = [main(command) for command in commands]
+    assert any(codes)
+    assert str(path) in capsys.readouterr().err
 
 
 def test_shipped_results_are_those_of_the_study(shipped):

@@ -12,6 +12,9 @@ import pytest
 from constrained_dnc import zoo
 from constrained_dnc.cli import main
 from constrained_dnc.cli.explore import _second, split_arguments
+from constrained_dnc.evaluation.results import results_frame, stored_results
+from constrained_dnc.files import write_table
+from constrained_dnc.training.folder import EVALUATION
 from constrained_dnc.training.loop import train
 from tiny_runs import tiny_config
 
@@ -89,17 +92,17 @@ def test_two_runs_of_one_task_are_compared():
 
 
 def test_the_page_opens_with_the_model_that_goes_farthest(monkeypatch, tmp_path):
+    row = stored_results(zoo.find("zoo:copy/compr+reg")).query("memory == '50'").iloc[0].to_dict()
+    row |= {"selection": "score", "inference": "network"}
     for name, scores in (
-        ("copy/compr+reg", '{"15": 0.99}'),
-        ("copy/compr+reg+used", '{"40": 0.99}'),
-        ("sort/compr+reg", '{"15": 1.0, "32": 0.96, "33": 0.9}'),
+        ("copy/compr+reg", {15: 0.99}),
+        ("copy/compr+reg+used", {40: 0.99}),
+        ("sort/compr+reg", {15: 1.0, 32: 0.96, 33: 0.9}),
     ):
-        folder = tmp_path / name
-        folder.mkdir(parents=True)
-        (folder / zoo.SCORES).write_text(
-            '{"trial": 0, "trials": [0], "iterations": 9, "iteration": 9, "commit": "",'
-            f' "state_counts": {{}}, "scores": {{"score": {{"50": {scores}}}}}}}'
-        )
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "config.json").touch()
+        rows = [row | {"length": length, "score": score} for length, score in scores.items()]
+        write_table(tmp_path / name / EVALUATION, results_frame(rows))
     monkeypatch.setattr(zoo, "MODELS", tmp_path)
     names, text = split_arguments(())
     order = ["sort/compr+reg", "copy/compr+reg", "copy/compr+reg+used"]

@@ -1,33 +1,43 @@
 """Stored scores: each curve says what it is of."""
 
-import json
 import shutil
 
-from constrained_dnc import zoo
-from constrained_dnc.evaluation.results import read_results_file
+from constrained_dnc import load_run
+from constrained_dnc.evaluation.results import read_results_file, results_frame
 from constrained_dnc.explorer import open_model
-from constrained_dnc.files import read_tensors, write_table, write_tensors
-from constrained_dnc.training.folder import EVALUATION, SELECTED
+from constrained_dnc.files import write_table
+from constrained_dnc.training.folder import EVALUATION
 
 
-def test_scores_of_a_pretrained_model_and_of_the_papers_rule(runs, monkeypatch, tmp_path):
-    folder = tmp_path / "copy" / "compr+reg"
+def test_curves_of_the_rule_shown_come_first_then_those_of_the_papers(runs, tmp_path):
+    folder = tmp_path / "run"
     shutil.copytree(runs["compr+reg"], folder)
-    tensors, metadata = read_tensors(folder / SELECTED["unseen"])
-    write_tensors(folder / SELECTED["score"], tensors, metadata | {"selection": "score"})
-    (folder / SELECTED["unseen"]).unlink()
-    scores = {
-        "score": {"4": {"8": 0.5, "7": 0.95, "6": 0.9499}, "40": {"5": 0.96}},
-        "unseen": {"4": {"3": 0.5}},
-        "seen": {"4": {"2": 0.99}},
-    }
-    known = {"trial": 0, "trials": [0], "iterations": 10, "iteration": 6, "commit": ""}
-    (folder / zoo.SCORES).write_text(json.dumps(known | {"state_counts": {}, "scores": scores}))
-    monkeypatch.setattr(zoo, "MODELS", tmp_path)
-    curves = open_model("zoo:copy/compr+reg").curves
+    row = read_results_file(folder / EVALUATION).query("selection == 'score'").iloc[0]
+    unseen = load_run(folder).selected("unseen").iteration
+    rows = [
+        row.to_dict()
+        | {"selection": rule, "memory": memory, "inference": inference, "length": length}
+        | {
+            "score": score,
+            "floor": floor,
+            "iteration": row["iteration"] if rule == "score" else unseen,
+        }
+        for rule, memory, inference, length, score, floor in (
+            ("score", "4", "digital", 9, 0.99, 0.2),
+            ("score", "4", "network", 6, 0.9499, 0.2),
+            ("score", "4", "network", 7, 0.95, 0.2),
+            ("score", "4", "network", 8, 0.96, 0.95),
+            ("score", "40", "network", 5, 0.96, 0.2),
+            ("seen", "4", "network", 2, 0.99, 0.2),
+            ("unseen", "4", "network", 3, 0.5, 0.2),
+        )
+    ]
+    write_table(folder / EVALUATION, results_frame(rows))
+    curves = open_model(str(folder)).curves
     assert [curve.name for curve in curves] == [
         "4 slots, rule score: maximum 7",
         "40 slots, rule score: maximum 5",
+        "4 slots, rule score, digital: maximum 9",
         "4 slots, rule unseen: maximum 0",
     ]
     assert list(curves[0].scores) == [6, 7, 8]

@@ -10,9 +10,10 @@ from constrained_dnc.cli.terminal import print_table
 from constrained_dnc.config import INFERENCES, PAPER, extended, parse_lengths
 from constrained_dnc.errors import LARGEST_SEED, SettingError, require_integer
 from constrained_dnc.evaluation.prediction import predict
+from constrained_dnc.evaluation.results import stored_results
 from constrained_dnc.tasks.task import AbstractTask
 from constrained_dnc.training.run import Run, load_run
-from constrained_dnc.zoo import PREFIX, Pretrained, find
+from constrained_dnc.zoo import PREFIX
 
 SHOWN = range(10, 101, 10)
 """Lengths of the table of scores."""
@@ -56,7 +57,7 @@ class Demo:
         for problem in problems:
             print(f"\nlength {len(problem)}\n{_compared(runs, problem)}", flush=True)
         print("\nThe two models over many problems, % correct by input length, rounded:")
-        print_table(["", *map(str, SHOWN)], [_curve(find(name)) for name in names])
+        print_table(["", *map(str, SHOWN)], [_curve(run) for run in runs])
         if self.digital_length:
             print(_digital(runs[1], _sample(runs[1].task, self.digital_length, self.seed)))
         return 0
@@ -125,8 +126,11 @@ def _digits(entries: Sequence[int | None]) -> str:
     )
 
 
-def _curve(model: Pretrained) -> list[object]:
+def _curve(run: Run) -> list[object]:
     """The stored scores of a model at the lengths in the table."""
-    scores = model.scores()
+    rows = stored_results(run.folder)
+    is_shown = (rows["selection"] == run.default_rule) & (rows["inference"] == "network")
+    is_shown &= rows["memory"] == str(run.config.model.memory_size)
+    scores = rows[is_shown].dropna(subset="score").set_index("length")["score"]
     cells = [round(100 * scores[n]) if n in scores else "-" for n in SHOWN]
-    return [model.approach, *cells]
+    return [run.config.approach.name, *cells]

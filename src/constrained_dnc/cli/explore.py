@@ -17,7 +17,7 @@ from constrained_dnc import zoo
 from constrained_dnc.cli.parsing import Flag, InferenceOption, Memory, Selection, TrustCode, option
 from constrained_dnc.config import PAPER
 from constrained_dnc.errors import SettingError, shortened
-from constrained_dnc.model.config import MemorySize, read_memory_size
+from constrained_dnc.model.config import MemorySize, memory_order, read_memory_size
 from constrained_dnc.training.folder import CONFIG
 from constrained_dnc.training.process import use_compilation_cache
 from constrained_dnc.training.run import load_run, open_run
@@ -94,11 +94,11 @@ class Explore:
 def split_arguments(arguments: Sequence[str]) -> tuple[list[str], str | None]:
     """Models, by default all pretrained ones, and the last argument if it is not a model."""
     if not arguments:
-        return farthest_first() or [zoo.find(zoo.PREFIX).name], None  # without models, find raises
+        return farthest_first() or [str(zoo.find(zoo.PREFIX))], None  # without models, find raises
     names: list[str] = []
     for place, argument in enumerate(arguments):
-        is_pretrained = zoo.is_name(argument)
-        models = [zoo.find(argument).name] if is_pretrained else runs_in(Path(argument))
+        is_pretrained = zoo.is_name(argument) and zoo.find(argument)
+        models = [argument] if is_pretrained else runs_in(Path(argument))
         if not models and place and place == len(arguments) - 1:
             return names, argument
         if not models:
@@ -109,14 +109,15 @@ def split_arguments(arguments: Sequence[str]) -> tuple[list[str], str | None]:
 
 def farthest_first() -> list[str]:
     """The pretrained models: those of the paper's approaches first, then by maximum length."""
-    models = zoo.pretrained()
-    return sorted(
-        models,
-        key=lambda name: (
-            models[name].approach not in PAPER.approaches,
-            -(models[name].max_length() or 0),
-        ),
-    )
+    from constrained_dnc.evaluation.results import max_length, stored_results  # noqa: PLC0415 - slow
+
+    def order(name: str) -> tuple[bool, int]:
+        rows = stored_results(zoo.find(name))
+        rows = rows[(rows["selection"] == "score") & (rows["inference"] == "network")]
+        trained = rows[rows["memory"] == min(rows["memory"], key=memory_order)]
+        return name.rpartition("/")[2] not in PAPER.approaches, -max_length(trained)
+
+    return sorted(zoo.pretrained(), key=order)
 
 
 def runs_in(folder: Path) -> list[str]:

@@ -26,7 +26,6 @@ from constrained_dnc.config import (
     MASTERED,
     THRESHOLD,
     format_lengths,
-    max_length_of,
     parse_lengths,
     parse_memories,
 )
@@ -102,6 +101,8 @@ class Evaluate(ModelOptions):
 
 def print_scores(table: pd.DataFrame) -> None:
     """The maximum lengths of every memory, then all scores, then where they come from."""
+    from constrained_dnc.evaluation.results import max_length  # noqa: PLC0415 - slow to import
+
     measured = table[table["batches"] > 0]
     row, reached = measured.iloc[0], measured["floor"] >= MASTERED
     lengths = format_lengths(measured["length"].unique().tolist())
@@ -111,13 +112,9 @@ def print_scores(table: pd.DataFrame) -> None:
         lengths = format_lengths(measured[reached]["length"].unique().tolist())
         print(f"(not counted, as the floor reaches that: {lengths})")
     kinds = ["score", "sequence_accuracy"]
-    counted = measured.assign(**{kind: measured[kind].mask(reached, 0.0) for kind in kinds})
-    by_memory = cast(Any, counted.groupby("memory", sort=False))
+    by_memory = cast(Any, measured.groupby("memory", sort=False))
     longest = [
-        [
-            memory,
-            *(max_length_of(rows.set_index("length")[kind].to_dict()) or "none" for kind in kinds),
-        ]
+        [memory, *(max_length(rows, kind) or "none" for kind in kinds)]
         for memory, rows in by_memory
     ]
     print_table(["memory", f"by {row['score_kind']}", "by whole answers"], longest, left=0)

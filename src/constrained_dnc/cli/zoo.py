@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from constrained_dnc.cli.parsing import Flag
 from constrained_dnc.cli.terminal import print_table
 from constrained_dnc.config import RULES, SelectionRule
+from constrained_dnc.model.config import memory_order
 from constrained_dnc.training.folder import SELECTED
-from constrained_dnc.zoo import RULE, Pretrained, pretrained
+from constrained_dnc.zoo import pretrained, read_origin
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+RULE: SelectionRule = "score"
+"""Every model comes with the parameters selected by this rule."""
 
 
 @dataclass(frozen=True)
@@ -24,17 +34,22 @@ class Zoo:
 
     def run(self) -> int:
         """Print the table and how to read it."""
-        models = list(pretrained().values())
+        from constrained_dnc.evaluation.results import stored_results  # noqa: PLC0415 - slow to import
+
+        models = {name: (path, stored_results(path)) for name, path in pretrained().items()}
         if not models:
             print("This installation has no pretrained models.")
             return 0
         rules = (RULE, *(rule for rule in RULES if rule != RULE)) if self.all else (RULE,)
         header = ["model", *["selection"] * self.all, "seed", "best of", "iterations", "k*"]
-        memories = list(dict.fromkeys(each for model in models for each in model.memories()))
-        rows = [row for model in models for row in _rows(model, rules, memories)]
+        memories = {str(memory) for _, rows in models.values() for memory in rows["memory"]}
+        columns = sorted(memories, key=memory_order)
+        table = [
+            row for name, model in models.items() for row in _rows(name, *model, rules, columns)
+        ]
         print("Maximum length: the longest input with at least 95 % correct, by memory.\n")
-        slots = [f"{memory} slots" if memory.isdecimal() else memory for memory in memories]
-        print_table([*header, *slots], rows, left=1 + self.all)
+        slots = [f"{memory} slots" if memory.isdecimal() else memory for memory in columns]
+        print_table([*header, *slots], table, left=1 + self.all)
         print("\nBest of: how many trials it was chosen from, by the score at an unseen length.")
         print("k*: the fewest states that its cell state can snap to and keep 99 % of the score.")
         if self.all:
@@ -43,19 +58,34 @@ class Zoo:
 
 
 def _rows(
-    model: Pretrained, rules: tuple[SelectionRule, ...], memories: list[str]
+    name: str,
+    folder: Path,
+    results: pd.DataFrame,
+    rules: Sequence[SelectionRule],
+    memories: Sequence[str],
 ) -> Iterator[list[object]]:
     """One row for each rule; the first names the model."""
-    facts = [model.metadata["trial"], len(model.metadata["trials"]), model.metadata["iterations"]]
-    counts = model.metadata["state_counts"]
+    run = results.iloc[0]
+    facts = [name, run["seed"], len(read_origin(folder).trials), run["iterations"]]
+    network = results[(results["inference"] == "network") & (results["batches"] > 0)]
     for rule in rules:
-        is_first = rule == rules[0]
-        star = " *" if (model.folder / SELECTED[rule]).exists() else ""
-        lengths = [model.max_length(memory, rule) for memory in memories]
-        yield [
-            model.name if is_first else "",
-            *[rule + star] * (len(rules) > 1),
-            *(facts if is_first else [""] * len(facts)),
-            ">4096" if (count := counts.get(rule, "-")) is None else count,
-            *("-" if length is None else length for length in lengths),
-        ]
+        rows = network[network["selection"] == rule]
+        star = " *" if (folder / SELECTED[rule]).exists() else ""
+        lengths = [_longest(rows[rows["memory"] == memory]) for memory in memories]
+        yield [facts[0], *[rule + star] * (len(rules) > 1), *facts[1:], _count(rows), *lengths]
+        facts = [""] * len(facts)
+
+
+def _longest(rows: pd.DataFrame) -> object:
+    """The maximum length of one rule and memory; a dash if it was not measured."""
+    from constrained_dnc.evaluation.results import max_length  # noqa: PLC0415 - slow to import
+
+    return max_length(rows) if len(rows) else "-"
+
+
+def _count(rows: pd.DataFrame) -> object:
+    """The state count of the parameters of a rule; a dash if it was not taken."""
+    counts = rows["state_count"].dropna().tolist()
+    if not counts:
+        return "-"
+    return ">4096" if math.isinf(counts[0]) else int(counts[0])

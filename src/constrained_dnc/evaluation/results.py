@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pandas as pd
 
+from constrained_dnc.config import MASTERED, max_length_of
 from constrained_dnc.files import corruption_named, read_table
 from constrained_dnc.model.config import memory_order
+from constrained_dnc.training.folder import EVALUATION
 
 COLUMNS: dict[str, str] = {
     "run_id": "str",
@@ -63,3 +65,22 @@ def read_results_file(path: Path) -> pd.DataFrame:
     frame = read_table(path)
     with corruption_named(path):
         return frame[list(COLUMNS)].astype(COLUMNS)
+
+
+def stored_results(folder: Path) -> pd.DataFrame:
+    """The results in the folder of a run; none if it was not evaluated."""
+    path = folder / EVALUATION
+    return read_results_file(path) if path.exists() else results_frame()
+
+
+def max_length(rows: pd.DataFrame, column: str = "score") -> int:
+    """The longest length with at least 95 %, 0 if there is none.
+
+    Lengths at which an answer that ignores the input has 95 % do not count.
+
+    Args:
+        rows: results by length, of one run, selection rule, memory and inference.
+        column: `score`, or `sequence_accuracy` for whole answers.
+    """
+    counted = rows[~(rows["floor"] >= MASTERED)]
+    return max_length_of(dict(zip(counted["length"], counted[column], strict=True)))

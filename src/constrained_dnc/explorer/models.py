@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from constrained_dnc import zoo
 from constrained_dnc.config import (
@@ -15,10 +15,9 @@ from constrained_dnc.config import (
     Inference,
     SelectionRule,
     TrainingConfig,
-    max_length_of,
 )
 from constrained_dnc.errors import SettingError
-from constrained_dnc.evaluation.results import read_results_file
+from constrained_dnc.evaluation.results import max_length, stored_results
 from constrained_dnc.evaluation.subject import Subject, subject_of
 from constrained_dnc.files import is_locked
 from constrained_dnc.model.build import build_memory
@@ -26,8 +25,11 @@ from constrained_dnc.model.config import GROWING
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.model.dnc_memory import DNCMemory
 from constrained_dnc.tasks.task import AbstractTask
-from constrained_dnc.training.folder import ENDED, EVALUATION, LOCK, STATUS
+from constrained_dnc.training.folder import ENDED, LOCK, STATUS
 from constrained_dnc.training.run import Run, load_run
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -37,41 +39,28 @@ class Curve:
     rule: str
     memory: str  # a number of slots, or growing
     inference: str
-    scores: dict[int, float]
+    rows: pd.DataFrame  # of results, by length
+
+    @property
+    def scores(self) -> dict[int, float]:
+        return dict(zip(self.rows["length"], self.rows["score"], strict=True))
 
     @property
     def name(self) -> str:
         memory = "growing memory" if self.memory == GROWING else f"{self.memory} slots"
         digital = ", digital" if self.inference == "digital" else ""
-        longest = max_length_of(self.scores)
-        return f"{memory}, rule {self.rule}{digital}: maximum {longest}"
-
-
-def pretrained_curves(name: str, rule: SelectionRule) -> tuple[Curve, ...]:
-    """Scores that come with a pretrained model, by a rule and by the paper's."""
-    model = zoo.find(name)
-    return tuple(
-        Curve(each, memory, "network", dict(sorted(scores.items())))
-        for each in dict.fromkeys((rule, PAPER_RULE))
-        for memory in model.memories(each)
-        if (scores := model.scores(memory, each))
-    )
+        return f"{memory}, rule {self.rule}{digital}: maximum {max_length(self.rows)}"
 
 
 def stored_curves(run: Run, rule: SelectionRule, iteration: int) -> tuple[Curve, ...]:
-    """Scores that `cdnc evaluate` stored, by a rule at an iteration and by the paper's rule."""
-    path = run.folder / EVALUATION
-    if not path.exists():
-        return ()
-    table = read_results_file(path)
+    """The stored scores of a run, by a rule at an iteration and by the paper's rule."""
+    table = stored_results(run.folder)
     is_shown = (table["selection"] == rule) & (table["iteration"] == iteration)
     is_shown |= (table["selection"] == PAPER_RULE) & (rule != PAPER_RULE)
     table = table[is_shown & (table["batches"] > 0) & (table["run_id"] == run.config.run_id)]
     groups: Any = table.groupby(["selection", "memory", "inference"], sort=False)
-    return tuple(
-        Curve(rule, memory, inference, dict(zip(rows["length"], rows["score"], strict=True)))
-        for (rule, memory, inference), rows in groups
-    )
+    curves = (Curve(*names, rows) for names, rows in groups)
+    return tuple(sorted(curves, key=lambda it: (it.rule != rule, it.inference != "network")))
 
 
 MAX_DRAWN_LENGTH = 250
@@ -155,9 +144,7 @@ def open_model(
         rule=rule,
         rules=run.rules,
         iteration=iteration,
-        curves=pretrained_curves(name, rule)
-        if run.is_pretrained
-        else stored_curves(run, rule, iteration),
+        curves=stored_curves(run, rule, iteration),
         inference=inference,
         inferences=INFERENCES,
     )

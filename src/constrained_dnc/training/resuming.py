@@ -27,7 +27,7 @@ from constrained_dnc.training.run import Run, changed_sources, environment, open
 
 def prepare_folder(folder: Path) -> None:
     """Make the folder of a run; a folder with other files in it is refused."""
-    if zoo.is_name(folder) or folder.resolve().is_relative_to(zoo.MODELS):
+    if zoo.is_name(folder) or folder.resolve().is_relative_to(zoo.MODELS.resolve()):
         accepted = "a folder, not a pretrained model; --from (start=model) starts from one"
         raise SettingError("run_dir", str(folder), accepted)
     make_folder(folder, "run_dir")

@@ -135,7 +135,7 @@ class Run:
     @property
     def is_pretrained(self) -> bool:
         """Whether this is a pretrained model, which is read-only."""
-        return self.folder.is_relative_to(zoo.MODELS)
+        return self.folder.resolve().is_relative_to(zoo.MODELS.resolve())
 
     def selected(self, rule: SelectionRule | None = None) -> Selected:
         """The model with the parameters that a rule selected, by default the default rule.
@@ -159,7 +159,7 @@ class Run:
         if not self.rules:
             raise RunError(f"{self.folder} has no selected parameters yet")
         if not path.exists():
-            name = self.folder.relative_to(zoo.MODELS) if self.is_pretrained else self.folder
+            name = "/".join(self.folder.parts[-2:]) if self.is_pretrained else self.folder
             available = ", ".join(self.rules)
             raise SettingError(
                 f"{name} has no parameters selected by {rule!r}; available: {available}"
@@ -203,7 +203,7 @@ def load_run(folder: str | Path, *, trust_code: bool = False) -> Run:
 
 def open_run(folder: str | Path) -> Run:
     """Open a run directory whose user-defined code the caller trusts."""
-    folder = zoo.find(folder).folder if zoo.is_name(folder) else _snapshot(Path(folder))
+    folder = zoo.find(folder) if zoo.is_name(folder) else _snapshot(Path(folder))
     path = folder / CONFIG
     if not path.is_file():
         hint = (
