@@ -127,7 +127,7 @@ def test_report_rebuilds_the_page_and_prints_the_table(tmp_path, capsys):
     study = write_study(tmp_path / "study", request)
     assert main(["report", str(study)]) == 0
     output = capsys.readouterr().out
-    assert re.search(r"sort +\d+ / \d+ \(\d+\)", output)
+    assert re.search(r"sort +compr +\d+ +\d+ +45", output)
     assert "Not the paper's budget: 20 000 of the paper's 300 000 iterations" in " ".join(
         output.split()
     )
@@ -139,7 +139,10 @@ def test_results_are_maximum_lengths_or_all_rows(tmp_path, monkeypatch, capsys):
     study = str(write_study(tmp_path, request))
     monkeypatch.setenv("COLUMNS", "40")
     assert main(["results", study]) == 0
-    assert re.search(r"sort( +\d+ / \d+ \(\d+\)){2}", capsys.readouterr().out)
+    seeds = r" +\d+ \(\d+, \d+\)"
+    assert re.search(
+        rf"sort +compr{seeds}{seeds} +45 *\n +reg{seeds}{seeds} +46", capsys.readouterr().out
+    )
     assert main(["results", study, "--csv"]) == 0
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     assert Counter(row["approach"] for row in rows) == {"compr": 198, "reg": 198}

@@ -2,6 +2,7 @@
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -84,7 +85,7 @@ def test_drift_is_the_median_distance_to_the_nearest_state_of_training(name):
 def test_states_of_training_do_not_drift():
     task = get_task("copy")
     model = build_dnc(APPROACHES["round+reg"], task, TINY_MODEL, key=jax.random.key(0))
-    zeros = jax.tree.map(np.zeros_like, model.controller)
+    zeros = jax.tree.map(jnp.zeros_like, model.controller)
     still = eqx.tree_at(lambda model: model.controller, model, zeros)
     measured = drift(still, task, (1, 3), (5,))
     assert (measured.distance == 0).all()
