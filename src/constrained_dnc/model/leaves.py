@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any, TypeVar
 
 import equinox as eqx
@@ -18,8 +17,8 @@ Module = TypeVar("Module", bound=eqx.Module)
 
 def with_fields(module: Module, **fields: Any) -> Module:
     """A copy of a module with some fields replaced; its `__init__` is not called."""
-    other = copy.copy(module)
-    for name, value in fields.items():
+    other = object.__new__(type(module))  # not copy.copy, which never frees a module's arrays
+    for name, value in (vars(module) | fields).items():
         object.__setattr__(other, name, value)
     return other
 
