@@ -18,11 +18,11 @@ $(READY): requirements.lock pyproject.toml $(KERNEL)
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
-# Seconds with pretrained models, then a study that shows the effect live, minutes on two cores;
-# if interrupted, the same command resumes it.
+# Seconds with pretrained models, then the same live, minutes on two cores; if interrupted, the same
+# command resumes it.
 demo: setup
 	$(BIN)/cdnc demo
-	$(BIN)/cdnc study --preset demo
+	$(BIN)/cdnc demo --live
 
 bench: setup
 	$(BIN)/python benchmarks/bench.py

@@ -29,37 +29,27 @@ COPIED = (
     "results/*.json",
 )
 SECTIONS = {
-    "Start": ("docs/install", "docs/tutorial", "docs/idea", "docs/faq"),
-    "How to": (
-        "docs/training",
-        "docs/reproduce",
-        "docs/report",
+    "What is it, and does it work?": ("docs/idea", "docs/results", "docs/gallery", "docs/faq"),
+    "How do I begin?": ("docs/install", "docs/tutorial", "docs/training", "docs/runs"),
+    "What happens inside?": (
         "docs/explorer",
-        "docs/extending",
-        "docs/loops",
-        "docs/cluster",
-        "docs/gpu",
-        "docs/pytorch",
-    ),
-    "Understand": (
-        "docs/results",
-        "docs/gallery",
-        "docs/selection",
-        "docs/memory-size",
         "docs/machine",
+        "docs/memory-size",
+        "docs/selection",
     ),
-    "Reference": (
-        "reference/index",
-        "docs/runs",
-        "docs/results-tables",
+    "How do I compare?": ("docs/reproduce", "docs/report", "docs/cluster", "docs/gpu"),
+    "How do I change it?": ("docs/extending", "docs/loops", "docs/pytorch"),
+    "Is it right?": (
         "docs/equations",
         "docs/fidelity",
+        "docs/parity",
+        "docs/results-tables",
+        "reference/index",
         "CHANGELOG",
     ),
-    "Internals": (
+    "How is it built?": (
         "CONTRIBUTING",
         "docs/kernel",
-        "docs/parity",
         "docs/decisions/README",
         "benchmarks/README",
         "SECURITY",

@@ -1,22 +1,29 @@
-"""The command demo: the paper's effect in seconds, from pretrained models."""
+"""The command demo: the effect of a constraint, by pretrained models or trained live."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
+from constrained_dnc.cli.parsing import option, parse
 from constrained_dnc.cli.terminal import print_table
-from constrained_dnc.config import INFERENCES, PAPER, extended, parse_lengths
+from constrained_dnc.config import PAPER, PRESETS, extended, parse_lengths
 from constrained_dnc.errors import LARGEST_SEED, SettingError, require_integer
 from constrained_dnc.evaluation.prediction import predict
 from constrained_dnc.evaluation.results import stored_results
+from constrained_dnc.tasks.registry import get_task
 from constrained_dnc.tasks.task import AbstractTask
 from constrained_dnc.training.run import Run, load_run
 from constrained_dnc.zoo import PREFIX
 
-SHOWN = range(10, 101, 10)
-"""Lengths of the table of scores."""
+if TYPE_CHECKING:
+    import pandas as pd
+
+LIVE = PRESETS["demo"]
+SHOWN, SHOWN_EXTENDED = (10, 30, 50), (50, 100)
+"""Lengths of the table of scores, with the slots of training and with ten times as many."""
 LONGEST_PRINTED = 10_000
 """Longer problems would fill the screen and the computer's memory."""
 
@@ -29,38 +36,85 @@ class Demo:
     """A task whose result is one sequence of digits: sort, copy, shift or differentiation."""
     baseline: str = "stateful-baseline"
     """The approach without constraints."""
-    constrained: str = "compr+reg"
-    """The approach to compare it with."""
+    constrained: Annotated[str | None, option()] = None
+    """The approach to compare it with; by default compr+reg, with --live round+reg."""
     lengths: str = "10,30"
     """Input lengths of the problems, such as 10..50:10; the models were trained on 5 to 15."""
-    digital_length: int = 200
-    """Input length of a test of digital inference with ten times the slots; 0 leaves it out."""
     seed: int = 0
     """Seed of the sampled problems."""
+    live: Annotated[
+        bool,
+        option(
+            "Train both models now, at the paper's size, side by side: about "
+            f"{LIVE.study_takes}. The same command resumes."
+        ),
+    ] = False
+    study: Path = Path("studies", LIVE.name)
+    """With --live: the folder of the two runs, their report and the explorer's page."""
 
     def run(self) -> int:
         """Print the answers of both models, then their scores over many problems."""
         require_integer("seed", self.seed, 0, LARGEST_SEED)
         lengths = parse_lengths(self.lengths)
         require_integer("the longest of --lengths", lengths[-1], 1, LONGEST_PRINTED)
-        require_integer("--digital-length", self.digital_length, 0, LONGEST_PRINTED)
-        names = [f"{PREFIX}{self.task}/{name}" for name in (self.baseline, self.constrained)]
-        runs = [load_run(name) for name in names]
+        return self._run_live(lengths) if self.live else self._run_pretrained(lengths)
+
+    def _run_pretrained(self, lengths: Sequence[int]) -> int:
+        names = (self.baseline, self.constrained or "compr+reg")
+        runs = [load_run(f"{PREFIX}{self.task}/{name}") for name in names]
+        self._show(runs, [stored_results(run.folder) for run in runs], lengths)
+        print(
+            "\nThese models came with the package. To train two of this size yourself, side by "
+            f"side, in {LIVE.study_takes}:\ncdnc demo --live"
+        )
+        return 0
+
+    def _run_live(self, lengths: Sequence[int]) -> int:
+        from constrained_dnc.cli.studies import Study  # noqa: PLC0415 - slow to import
+        from constrained_dnc.explorer import open_model, page  # noqa: PLC0415
+        from constrained_dnc.study import read_study  # noqa: PLC0415
+        from constrained_dnc.study.layout import run_folder  # noqa: PLC0415
+
+        names = (self.baseline, self.constrained or LIVE.approaches[-1])
+        problem = _sample(get_task(self.task), lengths[-1], self.seed)
+        options = ["--preset", LIVE.name, "--tasks", self.task, "--approaches", *names]
+        code = parse(Study, [*options, "--study", str(self.study)], "cdnc study").run()
+        if code:
+            return code
+        study = read_study(self.study)
+        runs, results = [], []
+        for name in names:
+            ids = study.runs.index[study.runs["approach"] == name]
+            run = load_run(run_folder(self.study, ids[0]))
+            runs.append(run)
+            results.append(study.results[study.results["run_id"] == run.config.run_id])
+        print()
+        self._show(runs, results, lengths)
+        path = self.study / "explorer.html"
+        models = [open_model(str(run.folder)) for run in reversed(runs)]
+        page.write(models, models[0].task.format_problem(problem), None, path)
+        print(f"\nboth at work on the last problem, step by step: {path}")
+        return 0
+
+    def _show(
+        self, runs: Sequence[Run], results: Sequence[pd.DataFrame], lengths: Sequence[int]
+    ) -> None:
+        """Print the models, their answers and their scores."""
         problems = [_sample(runs[0].task, length, self.seed) for length in lengths]
         training = runs[0].config.training
         print(
-            f"{self.task} by two pretrained models, both trained on lengths {training.min_length} "
-            f"to {training.max_length}. A mark below an entry means that it is wrong.\n"
-            + "\n".join([runs[0].task.answer_note, *map(_origin, runs)]),
+            f"{self.task} by two {'new' if self.live else 'pretrained'} models, both trained on "
+            f"lengths {training.min_length} to {training.max_length}. A mark below an entry means "
+            "that it is wrong.\n" + "\n".join([runs[0].task.answer_note, *map(_origin, runs)]),
             flush=True,
         )
         for problem in problems:
             print(f"\nlength {len(problem)}\n{_compared(runs, problem)}", flush=True)
         print("\nThe two models over many problems, % correct by input length, rounded:")
-        print_table(["", *map(str, SHOWN)], [_curve(run) for run in runs])
-        if self.digital_length:
-            print(_digital(runs[1], _sample(runs[1].task, self.digital_length, self.seed)))
-        return 0
+        slots = extended(runs[0].config.model.memory_size)
+        columns = [*map(str, SHOWN), *(f"{length} ({slots} slots)" for length in SHOWN_EXTENDED)]
+        rows = map(_scores, runs, results)
+        print_table(["", *columns], rows)
 
 
 def _origin(run: Run) -> str:
@@ -99,22 +153,6 @@ def _compared(runs: Sequence[Run], problem: Any) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
-def _digital(run: Run, problem: Any) -> str:
-    """How a model does on a long problem, as trained and with digital inference."""
-    right, slots = run.task.solve(problem), extended(run.config.model.memory_size)
-    counts = []
-    for inference in INFERENCES:
-        text = run.task.format_problem(problem)
-        answer = predict(run, text, memory=slots, inference=inference)
-        count = sum(ours == theirs for ours, theirs in zip(answer, right, strict=True))
-        counts.append(f"{inference} {count} of {len(right)} right")
-    return (
-        f"\n{run.config.approach.name} at length {len(right)} with {slots} slots, as a network and "
-        f"with digital inference\n(one-hot writes, states that snap to a few; no retraining): "
-        f"{', '.join(counts)}"
-    )
-
-
 def _digits(entries: Sequence[int | None]) -> str:
     """One character per entry: ? is not finite, * has more than one digit.
 
@@ -126,11 +164,12 @@ def _digits(entries: Sequence[int | None]) -> str:
     )
 
 
-def _curve(run: Run) -> list[object]:
-    """The stored scores of a model at the lengths in the table."""
-    rows = stored_results(run.folder)
-    is_shown = (rows["selection"] == run.default_rule) & (rows["inference"] == "network")
-    is_shown &= rows["memory"] == str(run.config.model.memory_size)
-    scores = rows[is_shown].dropna(subset="score").set_index("length")["score"]
-    cells = [round(100 * scores[n]) if n in scores else "-" for n in SHOWN]
+def _scores(run: Run, results: pd.DataFrame) -> list[object]:
+    """The scores of a model at the lengths in the table."""
+    is_shown = (results["selection"] == run.default_rule) & (results["inference"] == "network")
+    scores = results[is_shown].set_index(["memory", "length"])["score"].dropna()
+    trained = run.config.model.memory_size
+    keys = [(str(trained), length) for length in SHOWN]
+    keys += [(str(extended(trained)), length) for length in SHOWN_EXTENDED]
+    cells = [round(100 * scores[key]) if key in scores else "-" for key in keys]
     return [run.config.approach.name, *cells]

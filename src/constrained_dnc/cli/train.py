@@ -62,8 +62,8 @@ class Train:
 
     task: Annotated[str, tyro.conf.Positional, option(metavar="TASK")] = ""
     """A task: its name, package.module:Class or file.py:Class."""
-    preset: Annotated[PresetName, tyro.conf.arg(help=_PRESET)] = "quick"
-    approach_name: Annotated[str, tyro.conf.arg(name="approach", metavar="NAME")] = "compr+reg"
+    preset: Annotated[PresetName, tyro.conf.arg(help=_PRESET)] = "demo"
+    approach_name: Annotated[str, tyro.conf.arg(name="approach", metavar="NAME")] = "round+reg"
     """A named approach, as `cdnc show` lists them, or a user-defined one as file.py:NAME."""
     seed: int = 0
     """Determines the initial parameters and every batch."""
@@ -79,7 +79,7 @@ class Train:
     backend: Backend = "auto"
     threads: Threads = None
     trust_code: TrustCode = False
-    approach: Annotated[Approach, tyro.conf.AvoidSubcommands] = APPROACHES["compr+reg"]
+    approach: Annotated[Approach, tyro.conf.AvoidSubcommands] = APPROACHES["round+reg"]
     """A user-defined combination of parts; it needs a new name."""
     model: ModelConfig = field(default_factory=ModelConfig)
     """Sizes and constants of the DNC."""
