@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import ast
 import importlib.metadata
+import inspect
+import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -32,6 +35,32 @@ def test_every_public_name_is_listed_and_can_be_imported():
     assert set(constrained_dnc.__all__) <= set(dir(constrained_dnc))
     with pytest.raises(AttributeError, match="no attribute 'trian'"):
         constrained_dnc.trian  # noqa: B018
+
+
+def public_functions() -> Iterator[tuple[str, object]]:
+    """Functions, and the methods that a class is the first to define."""
+    for name in constrained_dnc.__all__:
+        thing = getattr(constrained_dnc, name)
+        if inspect.isfunction(thing):
+            yield name, thing
+        elif inspect.isclass(thing):
+            for method in vars(thing):
+                is_first = not any(method in vars(base) for base in thing.__mro__[1:])
+                is_public = method == "__call__" or not method.startswith("_")
+                function = getattr(thing, method)
+                is_own = getattr(function, "__qualname__", "").startswith(f"{name}.")
+                if is_first and is_public and is_own and inspect.isfunction(function):
+                    yield f"{name}.{method}", function
+
+
+def test_every_argument_of_a_public_function_is_documented():
+    differences = {}
+    for name, function in public_functions():
+        names = set(inspect.signature(function).parameters) - {"self", "cls"}
+        section = (inspect.getdoc(function) or "").partition("Args:\n")[2].partition("\n\n")[0]
+        differences[name] = names ^ set(re.findall(r"^    (\w+): .", section, re.M))
+    assert "train" in differences
+    assert {name: names for name, names in differences.items() if names} == {}
 
 
 def test_the_version_is_that_of_the_project():

@@ -241,7 +241,11 @@ class EvaluationConfig:
         parse_lengths(self.extension_lengths, "evaluation.extension_lengths")
 
     def memory_sizes(self, trained: int) -> list[MemorySize]:
-        """The sizes in `memories`, for a model trained with that many slots; none by default."""
+        """The sizes in `memories`; none if these are the default.
+
+        Args:
+            trained: The number of slots in training.
+        """
         if self.memories in ("", "default"):
             return []
         names = [name.strip() for name in self.memories.split(",")]
@@ -329,12 +333,20 @@ class Config:
 
     @staticmethod
     def from_json(text: str) -> Config:
-        """The config that `to_json` wrote; unknown and missing fields are refused."""
+        """The config that `to_json` wrote.
+
+        Args:
+            text: JSON; unknown and missing fields are refused.
+        """
         return Config.from_dict(json.loads(text))
 
     @staticmethod
     def from_dict(values: object) -> Config:
-        """The config that `as_dict` described; unknown and missing fields are refused."""
+        """The config that `as_dict` described.
+
+        Args:
+            values: JSON values; unknown and missing fields are refused.
+        """
         config: Config = _structure(Config, values, "config")
         return config
 
@@ -605,7 +617,14 @@ def get_preset(name: str) -> Preset:
 def make_config(
     task: str, approach: str | Approach, *, seed: int = 0, preset: str = "paper"
 ) -> Config:
-    """The config of a preset; change it with `dataclasses.replace`."""
+    """The config of a run with the settings of a preset; `dataclasses.replace` changes them.
+
+    Args:
+        task: Its name, package.module:Class or file.py:Class.
+        approach: An approach, or the name of a built-in one.
+        seed: Fixes the initial parameters and every batch.
+        preset: The name of a preset; `cdnc train --help` lists them.
+    """
     parts = get_preset(preset).parts
     if not isinstance(approach, Approach):
         approach = get_approach(approach)

@@ -218,7 +218,11 @@ class Part:
 
 
 def parse_part(text: str) -> Part:
-    """A part from text such as `regularisation,task_weight=0.9,num_pairs=5`."""
+    """A part from text.
+
+    Args:
+        text: A kind or an import path, then settings: `regularisation,task_weight=0.9`.
+    """
     kind, settings = split_recipe("a part", text)
     return Part(kind, tuple(settings.items()))
 
@@ -329,7 +333,11 @@ APPROACHES: dict[str, Approach] = {
 
 
 def get_approach(name: str) -> Approach:
-    """The built-in approach with this name."""
+    """A built-in approach.
+
+    Args:
+        name: One of `APPROACHES`.
+    """
     if name not in APPROACHES:
         raise SettingError("approach", name, one_of(APPROACHES, name))
     return APPROACHES[name]

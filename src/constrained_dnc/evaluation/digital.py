@@ -34,6 +34,7 @@ from constrained_dnc.model.losses import task_loss
 from constrained_dnc.tasks.registry import get_task
 from constrained_dnc.tasks.task import AbstractTask, Batch
 from constrained_dnc.training.folder import DIGITAL
+from constrained_dnc.training.parameters import parameters_of
 from constrained_dnc.training.run import Run, Selected
 
 
@@ -61,7 +62,11 @@ class Digital:
     """All measurements, the network's first."""
 
     def apply(self, model: DNC) -> DNC:
-        """The model with these parts."""
+        """The model with these parts.
+
+        Args:
+            model: The one for which they were chosen.
+        """
         digital = with_writes(model, self.writes)
         if self.states is None:
             return digital
@@ -201,8 +206,16 @@ def state_count(
 ) -> int | None:
     """k*: the fewest states to which the cell state can snap so that 99 % of the score is kept.
 
-    Powers of two up to 4096 are tried. None if these are too few, or if the model answers no better
-    than one that ignores its input; 1 for a controller without a state.
+    Args:
+        model: A trained model.
+        task: The task it was trained on, or its name.
+        lengths: Training lengths, on which states are clustered and scored.
+        seed: Fixes the samples; neither training nor evaluation uses them.
+        threads: Threads of the kernel, by default one per core.
+
+    Returns:
+        A power of two up to 4096; None if these are too few, or if the model answers no better
+        than one that ignores its input; 1 for a controller without a state.
     """
     return count_states(Candidates(model, task, lengths, seed, threads))
 
@@ -247,6 +260,13 @@ def calibrate(
     99 % of the score and cost at most a further 0.1 % of the gain; to none if even all cost more.
     Parts that lose more than 1 % of the score over all lengths from the shortest to the longest are
     left out again.
+
+    Args:
+        model: A trained model.
+        task: The task it was trained on, or its name.
+        lengths: Training lengths: others would make the choice unfair.
+        seed: Fixes the samples; neither training nor evaluation uses them.
+        threads: Threads of the kernel, by default one per core.
     """
     candidates = Candidates(model, task, lengths, seed, threads)
     writes = _hardest_writes(candidates)
@@ -281,7 +301,13 @@ def _fewest_states(candidates: Candidates, writes: str) -> Float[np.ndarray, "co
 
 
 def digitise(model: DNC, task: AbstractTask | str, *, lengths: Iterable[int] = LENGTHS) -> DNC:
-    """The model with hard writes and snapped states, as far as `calibrate` chooses them."""
+    """The model with hard writes and snapped states, as far as `calibrate` chooses them.
+
+    Args:
+        model: A trained model.
+        task: The task it was trained on, or its name.
+        lengths: Training lengths, on which the parts are chosen.
+    """
     return calibrate(model, task, lengths=lengths).apply(model)
 
 
@@ -325,6 +351,6 @@ def stored_digital(run: Run, selected: Selected) -> Digital | None:
 def fingerprint(model: DNC) -> str:
     """A checksum of the parameters of a model."""
     digest = hashlib.sha256()
-    for name, leaf in named_leaves(model):
+    for name, leaf in named_leaves(parameters_of(model)):  # not functions, whose bytes vary
         digest.update(name.encode() + np.asarray(leaf).tobytes())
     return digest.hexdigest()

@@ -31,12 +31,21 @@ def predict(
     inference: Inference = "network",
     backend: BackendChoice = "auto",
 ) -> Answer:
-    """The answer of a run, or of a model with its task, to a problem, or a list of answers.
+    """The answer of a model to a problem, or its answers to several.
 
-    A problem is text, plain values or an array: "3 1 4", (3, 1, 4), numpy.array([3, 1, 4]).
-    Several, in a list, a tuple or an array of one more dimension, may differ in length. The memory
-    is a number of slots or "growing", by default as in training; `inference="digital"` makes
-    writes hard and states snap.
+    Args:
+        model: A run, its folder or the name of a pretrained model, or a model with its `task`.
+        problem: Text, plain values or an array: "3 1 4", (3, 1, 4), numpy.array([3, 1, 4]); or
+            several in a list, a tuple or an array of one more dimension. They may differ in length.
+        task: The task of a model that is not a run, or its name.
+        memory: Slots of the memory, or "growing"; by default as in training.
+        selection: The rule that selected the parameters of a run, by default `score`.
+        inference: "digital" for hard writes and snapped states, see `calibrate`.
+        backend: `auto`, `fused` or `pure`.
+
+    Returns:
+        What the task's `read` makes of the outputs, for numeral tasks a tuple of integers; for
+        several problems a list of that.
     """
     subject = subject_of(model, task, selection, inference=inference)
     problems, is_one = read_problems(subject.task, problem)

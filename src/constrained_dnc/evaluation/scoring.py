@@ -68,18 +68,30 @@ def evaluate(
 ) -> pd.DataFrame:
     """Score a run's selected parameters, or any model with its task, over input lengths.
 
-    Lengths are integers, or text such as "2,5..50:5". Lengths and batches default to those of
-    `settings`, or of the run's config: one list for the slots of training, another for all other
-    memories; "growing" is a memory that grows with the input. Lengths beyond the slots (growing:
-    beyond training lengths) are given up after one whose score is near the floor or below: their
-    rows have 0 batches and no score. With `all_lengths`, here or in the settings, none is.
+    Lengths beyond the slots (growing: beyond training lengths) are given up after one whose score
+    is near the floor or below: their rows have 0 batches and no score.
 
-    `inference="digital"` scores the model with hard writes and snapped states; see `calibrate`.
+    Args:
+        model: A run, its folder or the name of a pretrained model, or a model with its `task`.
+        task: The task of a model that is not a run, or its name.
+        lengths: Input lengths, as integers or text such as "2,5..50:5"; by default those of the
+            settings, which have one list for the slots of training and another for other memories.
+        memories: Numbers of slots, or "growing" for a memory that grows with the input; by default
+            the slots of training.
+        batches: Batches of every length, by default those of the settings.
+        selection: The rule that selected the parameters of a run, by default `score`.
+        inference: "digital" for hard writes and snapped states, see `calibrate`.
+        settings: Lengths, batches and the seed of the samples; by default those of the run.
+        backend: `auto`, `fused` or `pure`.
+        threads: Threads of the backend `fused`, by default one per core.
+        progress: Called with the work done, the total, and the row that is measured next.
+        store: The file into which the rows are merged. By default it is RUN/evaluation.parquet for
+            a run, and none for a pretrained model or a model without a run; False for none.
+        reuse: Whether rows of that file are taken as they are, instead of being measured again.
+        all_lengths: Whether no length is given up.
 
-    The rows of a run are merged into RUN/evaluation.parquet. Those of a pretrained model, or of a
-    model without a run, are stored only in a file named by `store`; False stores nothing. With
-    `reuse`, stored rows are not measured again. `progress` is called with the work done, the total
-    and the row.
+    Returns:
+        A row for each memory and length; docs/runs.md describes the columns.
     """
     subject = subject_of(model, task, selection, settings, inference)
     lengths = parse_lengths(lengths) if isinstance(lengths, str) else lengths

@@ -231,9 +231,17 @@ def explore(
 ) -> None:
     """Show what the memory of a model does, on a local page or in one HTML file.
 
-    `model` is a network, with its `task` and optionally the `training` settings whose lengths the
-    page shows, or a run. The address is printed, and the page served until Ctrl-C; in a notebook
-    it is served in the background until the kernel ends.
+    The address is printed, and the page served until Ctrl-C; in a notebook it is served in the
+    background until the kernel ends.
+
+    Args:
+        model: A run, its folder or the name of a pretrained model, or a model with its `task`.
+        task: The task of a model that is not a run, or its name.
+        problem: The problem that is shown first, as text or plain values; by default a random one.
+        html: A file to write instead of serving the page.
+        training: For a model that is not a run, the settings whose lengths the page marks.
+        selection: The rule that selected the parameters of a run, by default `score`.
+        port: The port of the page, by default 8050 or any free one.
     """
     if isinstance(model, DNC):
         shown = model_from(model, task, training)

@@ -74,6 +74,15 @@ def extract_machine(
     is tabulated, and the machine is minimised. The numbers of states (without the start), read
     symbols and commands, unless they are set, are the smallest with which 99 % of the network's
     answers stay the same. If none does that, the largest is used and `is_faithful` is false.
+
+    Args:
+        model: A trained model.
+        task: The task it was trained on, or its name.
+        lengths: Training lengths, by default all of the paper's, 5 to 15.
+        states: The number of states, if it is set.
+        reads: The number of read symbols, if it is set; 1 takes no notice of what is read.
+        commands: The number of commands, if it is set.
+        seed: Fixes the samples and the clustering.
     """
     for setting, value in {"states": states, "reads": reads, "commands": commands}.items():
         if value is not None:

@@ -35,8 +35,17 @@ def fidelity(
 ) -> pd.DataFrame:
     """Scores of network and machine, and their agreement, by length.
 
-    Agreement is the share of entries of the answers that are equal, right or wrong; `..._whole` are
-    shares of whole answers.
+    Args:
+        model: The model that the machine was extracted from.
+        machine: Takes the place of the controller.
+        task: The task that the model was trained on.
+        lengths: Input lengths.
+        samples: Samples of every length.
+        seed: Fixes the samples, which the extraction has not seen.
+
+    Returns:
+        A row for each length. `agreement` is the share of entries of the answers that are equal,
+        right or wrong; columns that end with `_whole` are shares of whole answers.
     """
     require_integer("samples", samples, 1)
     inserted, rows = machine.apply(model), []

@@ -46,14 +46,31 @@ class AbstractController(eqx.Module):
 
     @abstractmethod
     def __call__(self, inputs: Float[Array, "chi"], state: ControllerState) -> ControllerStep:
-        """One step on chi = [x ; reads of the step before]."""
+        """One step.
+
+        Args:
+            inputs: chi, the inputs of the step, then all reads of the step before.
+            state: the state after the step before, constrained and clipped, or the initial one.
+        """
 
     @abstractmethod
     def cell_state(self, state: ControllerState) -> Float[Array, "cell"]:
-        """The cell state, of width 0 for a controller without a state."""
+        """The part of a state that is constrained and analysed.
+
+        Args:
+            state: a state of this controller.
+
+        Returns:
+            The cell state, of width 0 for a controller without one: `jnp.zeros(0)`.
+        """
 
     def with_cell_state(self, state: ControllerState, cell: Float[Array, "cell"]) -> Any:
-        """The state with another cell state; override this if the state is not a single array."""
+        """The state with another cell state; override this if the state is not a single array.
+
+        Args:
+            state: a state of this controller.
+            cell: the new cell state, of the same width.
+        """
         if not eqx.is_array(state):
             raise SettingError(
                 f"{type(self).__name__} must define with_cell_state(state, cell) to be used with "

@@ -40,7 +40,11 @@ class Growing:
         )
 
     def capacity(self, steps: int) -> int:
-        """The most slots that this many steps can need: each write takes at most one into use."""
+        """The most slots that an input can need: each write takes at most one into use.
+
+        Args:
+            steps: of the input.
+        """
         return min(self.limit, max(self.start, 2 * steps))
 
 

@@ -41,13 +41,26 @@ class AbstractMemory(eqx.Module):
 
     @abstractmethod
     def initial_state(self, dtype: DTypeLike, num_steps: int | None = None) -> Any:
-        """The state before the first step; a growing memory has room for `num_steps` steps."""
+        """The state before the first step: a tree of arrays.
+
+        Args:
+            dtype: of the arrays.
+            num_steps: the steps that a growing memory must have room for.
+        """
 
     @abstractmethod
     def __call__(
         self, vector: Float[Array, "interface"], state: Any
     ) -> tuple[Any, Float[Array, "read_size"]]:
-        """One step: the new state and the reads."""
+        """One step.
+
+        Args:
+            vector: the interface vector, an affine function of the controller's output.
+            state: the state after the step before.
+
+        Returns:
+            The new state, and the reads in one vector.
+        """
 
     @property
     def can_grow(self) -> bool:
@@ -55,21 +68,41 @@ class AbstractMemory(eqx.Module):
         return False
 
     def split(self, vector: Float[Array, "interface"]) -> Any:
-        """The parts of an interface vector by name, for analyses."""
+        """The parts of an interface vector by name, for analyses.
+
+        Args:
+            vector: the interface vector of a step.
+        """
         return vector
 
     def weights(self, state: Any) -> tuple[Any, Any] | None:
-        """Read (reads, slots) and write weights (slots), if any: training logs their entropies."""
+        """The weights of the heads, if any: training logs their entropies.
+
+        Args:
+            state: the state after a step.
+
+        Returns:
+            Read weights (reads, slots) and write weights (slots).
+        """
         return None
 
     def check_end(
         self, state: Any, outputs: Float[Array, "time batch outputs"]
     ) -> Float[Array, "time batch outputs"]:
-        """The outputs of a run that ended with `state`, or an error if they are invalid."""
+        """The outputs of a run, or an error if its memory was too small for them to be valid.
+
+        Args:
+            state: the states of a batch after the last step.
+            outputs: the network's outputs.
+        """
         return outputs
 
     def with_size(self, size: int | Growing) -> AbstractMemory:
-        """This memory with another number of slots."""
+        """This memory with another number of slots.
+
+        Args:
+            size: a number of slots, or a rule for how the memory grows.
+        """
         if not isinstance(size, Growing):
             require_integer("memory_size", size, 1)
         else:

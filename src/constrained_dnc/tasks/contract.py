@@ -20,6 +20,9 @@ ARRAYS = ("inputs", "targets", "mask", "num_steps")
 def check_task(task: AbstractTask | str) -> None:
     """Sample, encode, solve, decode and score; say in one sentence what is wrong with a task.
 
+    Args:
+        task: A task, or its name as `get_task` takes it.
+
     >>> check_task("sort")
     """
     task = get_task(task) if isinstance(task, str) else task

@@ -43,7 +43,14 @@ class AbstractNumeralTask(AbstractSequenceTask):
 
     @abc.abstractmethod
     def rule(self, numerals: Int[np.ndarray, "batch length"]) -> Int[np.ndarray, "batch length"]:
-        """The results of a batch."""
+        """The results of a batch.
+
+        Args:
+            numerals: From 0 to num_numerals - 1; a read-only array.
+
+        Returns:
+            As many numerals.
+        """
 
     def draw(
         self, generator: np.random.Generator, batch_size: int, length: int

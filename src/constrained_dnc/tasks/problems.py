@@ -35,7 +35,13 @@ class AbstractProblemTask(AbstractTask):
     def draw(
         self, generator: np.random.Generator, batch_size: int, length: int
     ) -> tuple[Problem, ...]:
-        """Random problems of one length."""
+        """Random problems of one length.
+
+        Args:
+            generator: The source of randomness.
+            batch_size: The number of problems.
+            length: Their input length, at least 1.
+        """
 
     @abc.abstractmethod
     def num_steps(self, length: int) -> int: ...

@@ -35,7 +35,10 @@ def task_names() -> tuple[str, ...]:
 
 
 def get_task(name: str) -> AbstractTask:
-    """A task by its name, "package.module:Class" or "path/to/file.py:Class".
+    """A task by its name.
+
+    Args:
+        name: One of `task_names()`, "package.module:Class" or "path/to/file.py:Class".
 
     >>> get_task("sort").solve((2, 0, 1))
     (0, 1, 2)

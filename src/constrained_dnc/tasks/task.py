@@ -107,11 +107,17 @@ class AbstractTask(abc.ABC):
 
     @abc.abstractmethod
     def sample(self, key: Key, batch_size: int, length: int) -> Batch:
-        """A random batch, or its inputs, targets and mask, determined by the key.
+        """A random batch, or its inputs, targets and mask, determined by the arguments.
 
-        Inputs and targets have the shape (time, batch, channels), the mask (time, batch): true at
-        the steps that are trained and scored. The number of steps depends on the length only.
-        `numpy.random.default_rng(key)` makes a generator.
+        Args:
+            key: An integer or several, for `numpy.random.default_rng(key)`.
+            batch_size: The number of samples.
+            length: Their input length, whatever that means for the task; at least 1.
+
+        Returns:
+            A `Batch`, or `inputs, targets, mask`. Inputs and targets have the shape (time, batch,
+            channels), the mask (time, batch): true at the steps that are trained and scored. The
+            number of steps, `time`, depends on the length only.
         """
 
     @property
@@ -132,7 +138,11 @@ class AbstractTask(abc.ABC):
 
     @final
     def batch_of(self, problems: Sequence[Problem]) -> Batch:
-        """Encode problems, all of one length."""
+        """Encode problems.
+
+        Args:
+            problems: At least one, all of one length.
+        """
         if not isinstance(problems, Sequence) or isinstance(problems, str) or not problems:
             raise SettingError("problems", problems, "a list of at least one problem")
         for problem in problems:
@@ -144,7 +154,12 @@ class AbstractTask(abc.ABC):
 
     @final
     def decode(self, outputs: ArrayLike, length: int) -> list[Answer]:
-        """The answers in the network's outputs (time, batch, outputs)."""
+        """The answers in the network's outputs.
+
+        Args:
+            outputs: Of shape (time, batch, outputs).
+            length: The input length of all samples.
+        """
         require_integer("length", length, 1)
         values = as_floats(outputs)
         accepted = (self.num_steps(length), "batch", self.output_size)
@@ -156,7 +171,12 @@ class AbstractTask(abc.ABC):
 
     @final
     def score(self, batch: Batch, outputs: ArrayLike) -> Scores:
-        """Compare the network's outputs with the targets of the batch, sample by sample."""
+        """Compare the network's outputs with the targets of the batch, sample by sample.
+
+        Args:
+            batch: The samples.
+            outputs: Of shape (time, batch, outputs), like the targets.
+        """
         values = as_floats(outputs)
         if values.shape != batch.targets.shape:
             raise SettingError("shape of outputs", values.shape, str(batch.targets.shape))
@@ -165,24 +185,44 @@ class AbstractTask(abc.ABC):
     # From here on, outputs may contain infinities and NaN, which are never right.
 
     def num_steps(self, length: int) -> int:
-        """Steps of a batch; depends on the length only, so that compiled code is reused."""
+        """Steps of a batch.
+
+        Args:
+            length: The input length, on which alone it depends, so that compiled code is reused.
+        """
         return len(self.sample(0, 1, length).inputs)
 
     def encoding_steps(self, length: int) -> int:
-        """Steps of the encoding phase; by default those before the loss begins, but at least 1."""
+        """Steps of the encoding phase; by default those before the loss begins, but at least 1.
+
+        Args:
+            length: The input length.
+        """
         return max(1, self._first_scored_step(length))
 
     def length_of(self, problem: Problem) -> int:
-        """The input length of a problem."""
+        """The input length of a problem.
+
+        Args:
+            problem: Has been checked.
+        """
         return int(problem.length)
 
     def check(self, problem: Problem) -> None:
-        """Refuse what cannot be encoded."""
+        """Refuse what cannot be encoded, by a `SettingError`.
+
+        Args:
+            problem: Any value that a user gave as a problem.
+        """
         if not isinstance(problem, DrawnSample):
             raise SettingError("problem", problem, "text such as 'length 8, key 0'")
 
     def encode(self, problems: tuple[Problem, ...]) -> Batch:
-        """The batch of checked problems of one length."""
+        """The batch of some problems.
+
+        Args:
+            problems: At least one; they have been checked, and all have one length.
+        """
         length = problems[0].length
         drawn = {(key, count): self.sample(key, count, length) for _, key, _, count in problems}
         places = [(drawn[key, count], number - 1) for _, key, number, count in problems]
@@ -194,12 +234,25 @@ class AbstractTask(abc.ABC):
         return Batch(inputs, targets, mask, num_steps, length, problems)
 
     def solve(self, problem: Problem) -> Answer:
-        """The correct answer."""
+        """The correct answer.
+
+        Args:
+            problem: Has been checked.
+        """
         batch = self.encode((problem,))
         return self.decode(self.perfect_outputs(batch), batch.length)[0]
 
     def read(self, outputs: Float[np.ndarray, "time batch outputs"], length: int) -> list[Answer]:
-        """The answers in checked outputs; by default all outputs from the first scored step on."""
+        """The answers in outputs; by default all outputs from the first scored step on.
+
+        Args:
+            outputs: The network's outputs; those that are not finite stand for no answer.
+            length: The input length of all samples.
+
+        Returns:
+            An answer for each sample: by default a tuple of steps, each a tuple of numbers, which
+            are None where they are not finite.
+        """
         values = self.entry_values(outputs[self._first_scored_step(length) :])
         plain = integer_or_none if self.groups else _finite_or_none
         samples = values.swapaxes(0, 1).tolist()
@@ -208,7 +261,14 @@ class AbstractTask(abc.ABC):
     def entry_values(
         self, outputs: Float[np.ndarray, "*axes outputs"]
     ) -> Float[np.ndarray, "*axes entries"]:
-        """What outputs stand for: themselves, bits, or the choice in each group; NaN if unclear."""
+        """What outputs stand for: themselves, bits, or the choice in each group.
+
+        Args:
+            outputs: The network's outputs at any steps.
+
+        Returns:
+            A number for each channel or group; NaN where an output is not finite.
+        """
         if self.read_as == "cross-entropy":
             return np.where(np.isfinite(outputs), outputs > 0, np.nan)
         if not self.groups:
@@ -218,7 +278,15 @@ class AbstractTask(abc.ABC):
         return np.stack(chosen, axis=-1)
 
     def grade(self, batch: Batch, outputs: Float[np.ndarray, "time batch outputs"]) -> Scores:
-        """The scores of checked outputs; by default the share of right numbers under the mask."""
+        """The scores of outputs; by default the share of right numbers under the mask.
+
+        Args:
+            batch: The samples.
+            outputs: The network's outputs; those that are not finite must not count as right.
+
+        Returns:
+            One number from 0 to 1 for each sample.
+        """
         scored = np.asarray(batch.mask)[:, :, np.newaxis]
         if self.read_as == "cross-entropy":
             right = np.isfinite(outputs) & ((outputs > 0) == (batch.targets > 0.5))
@@ -231,12 +299,21 @@ class AbstractTask(abc.ABC):
         return Scores(share, (right | ~scored).all((0, 2)).astype(np.float64))
 
     def is_right(self, expected: Any, entry: Any) -> bool:
-        """Whether an entry of an answer is as expected; an entry is by default one step."""
+        """Whether an entry of an answer is right; an entry is by default one step.
+
+        Args:
+            expected: The entry of the correct answer.
+            entry: The entry of the network's answer in its place.
+        """
         pairs = zip(expected, entry, strict=True)
         return all(y is not None and abs(x - y) < self.tolerance for x, y in pairs)
 
     def parse(self, text: str) -> Problem:
-        """A problem from text."""
+        """A problem from text.
+
+        Args:
+            text: What a user typed; a `SettingError` says what is accepted.
+        """
         match = re.fullmatch(
             r"\s*length (\d{1,9}), key (\d+(?: \d+)*)(?:, sample (\d{1,9}) of (\d{1,9}))?\s*",
             text,
@@ -249,37 +326,69 @@ class AbstractTask(abc.ABC):
         return DrawnSample(length, key, number, count)
 
     def format_problem(self, problem: Problem) -> str:
-        """The text that `parse` turns into this problem."""
+        """The text that `parse` turns into this problem.
+
+        Args:
+            problem: Has been checked.
+        """
         length, key, number, count = problem
         parts = key if isinstance(key, Sequence) else (key,)
         text = f"length {length}, key {' '.join(map(str, parts))}"
         return text if count == 1 else f"{text}, sample {number} of {count}"
 
     def format_entry(self, entry: Any) -> str:
-        """One entry of an answer as text."""
+        """One entry of an answer as text.
+
+        Args:
+            entry: A part of what `read` or `solve` returns, by default the numbers of a step.
+        """
         return " ".join(map(format_number, entry))
 
     def format_answer(self, answer: Answer) -> str:
-        """An answer as text, with ? for a number that is not finite."""
+        """An answer as text, with ? for a number that is not finite.
+
+        Args:
+            answer: What `read` or `solve` returns for one problem.
+        """
         return " | ".join(map(self.format_entry, answer))
 
     def cell_labels(self, problem: Problem) -> tuple[CellLabels, CellLabels] | None:
-        """The symbols of inputs and targets; None to show the numbers themselves."""
+        """The symbols of inputs and targets; None to show the numbers themselves.
+
+        Args:
+            problem: The problem whose inputs and targets are drawn.
+
+        Returns:
+            For inputs and for targets the symbols by channel name and step, from 0.
+        """
         return None
 
     def output_labels(self, outputs: Float[np.ndarray, "time outputs"], length: int) -> CellLabels:
-        """The symbols that the outputs for one problem stand for."""
+        """The symbols that the outputs for one problem stand for, by channel name and step.
+
+        Args:
+            outputs: The network's outputs for the problem.
+            length: Its input length.
+        """
         return {}
 
     def perfect_outputs(self, batch: Batch) -> Float[np.ndarray, "time batch outputs"]:
-        """Outputs that are right everywhere: the targets, or logits."""
+        """Outputs that are right everywhere: the targets, or logits.
+
+        Args:
+            batch: The samples.
+        """
         targets = as_floats(batch.targets)
         return targets if self.read_as == "squared error" else 8 * targets - 4
 
     def probabilities(
         self, outputs: Float[np.ndarray, "*axes outputs"]
     ) -> Float[np.ndarray, "*axes outputs"]:
-        """Logits as probabilities; other outputs as they are."""
+        """Logits as probabilities; other outputs as they are.
+
+        Args:
+            outputs: The network's outputs at any steps.
+        """
         if self.read_as == "cross-entropy":
             return 1 / (1 + np.exp(-outputs))
         if not self.groups:

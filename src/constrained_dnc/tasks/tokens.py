@@ -83,11 +83,19 @@ class AbstractTokenTask(AbstractProblemTask):
         return generator.integers(len(self.tokens), size=(batch_size, length))
 
     def num_tokens(self, length: int) -> int:
-        """The steps of the input."""
+        """The steps of the input.
+
+        Args:
+            length: the input length.
+        """
         return length
 
     def num_answers(self, length: int) -> int:
-        """The steps of the answer; by default found by answering a problem."""
+        """The steps of the answer; by default found by answering a problem.
+
+        Args:
+            length: the input length.
+        """
         problem = self.draw_symbols(np.random.default_rng(0), 1, length)
         return self.answer(problem).shape[1]
 
