@@ -20,6 +20,7 @@ from constrained_dnc.model.build import build_dnc
 from constrained_dnc.model.constraints import AbstractConstraint, Rounding
 from constrained_dnc.model.controllers import AbstractController, ControllerStep
 from constrained_dnc.model.leaves import named_leaves
+from constrained_dnc.model.losses import total_loss
 from constrained_dnc.parts import CONSTRAINTS, Approach, Part, parse_part
 from constrained_dnc.tasks.registry import get_task
 
@@ -329,3 +330,60 @@ class Centres(AbstractConstraint):
     def loss(self, before, carried, num_steps):
         distances = jnp.sum((carried[:, :, None] - self.centres) ** 2, axis=-1)
         return jnp.mean(jnp.min(distances, axis=-1), axis=0)
+
+
+class Halved(AbstractConstraint):
+    """On the reads: half of each."""
+
+    acts_on = "reads"
+
+    def carry(self, reads, key):
+        return reads / 2
+
+
+class LargeReads(AbstractConstraint):
+    """On the reads: a loss on those before it and those that are used."""
+
+    acts_on = "reads"
+
+    def loss(self, before, carried, num_steps):
+        return jnp.mean(before**2 + 3 * carried, axis=(0, 2))
+
+
+def test_a_constraint_may_act_on_reads_instead_of_states():
+    """Half the reads are the same as twice the reads with half of the weights they meet."""
+    model = model_of("compression", own("LargeReads"), own("Halved"), controller="peephole")
+    inputs, chi = TASK.input_size, TASK.input_size + model.memory.read_size
+    half = eqx.tree_at(
+        lambda m: (m.controller.weight, m.readout_weight),
+        model_of("compression", controller="peephole"),
+        (
+            model.controller.weight.at[:, inputs:chi].multiply(0.5),
+            0.5 * model.readout_weight,
+        ),
+    )
+    batch = TASK.sample(0, 3, 4)
+    unroll = eqx.filter_jit(lambda model: model.unroll(batch.inputs, internals=True))
+    run, same = unroll(model), unroll(half)
+    np.testing.assert_allclose(run.outputs, same.outputs, atol=1e-6)
+    np.testing.assert_allclose(run.reads, 0.5 * same.internals.reads, atol=1e-6)
+    backend = choose_backend("auto", model, TASK.loss)
+    assert "fused has no constraint LargeReads on the reads" in backend.reason
+    loss, parts, gradient = backend.value_and_grad(model, batch)
+    reads = np.asarray(same.internals.reads)
+    own_loss = np.mean(reads**2 + 3 * 0.5 * reads)
+    np.testing.assert_allclose(parts["largereads_loss"], own_loss, rtol=1e-5)
+
+    def direct(half):
+        run = half.unroll(batch.inputs, internals=True)
+        of_task = total_loss(run, batch, TASK.loss)[0]
+        return of_task + jnp.mean(run.internals.reads**2 + 1.5 * run.internals.reads)
+
+    value, expected = eqx.filter_jit(eqx.filter_value_and_grad(direct))(half)
+    np.testing.assert_allclose(loss, value, rtol=1e-5)
+    np.testing.assert_allclose(
+        gradient.readout_weight, 0.5 * expected.readout_weight, rtol=1e-4, atol=1e-7
+    )
+    np.testing.assert_allclose(
+        gradient.interface_weight, expected.interface_weight, rtol=1e-3, atol=1e-7
+    )

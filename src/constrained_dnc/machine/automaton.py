@@ -83,7 +83,11 @@ class Machine:
         return [(state, symbol, read) for state, symbol, read in places]
 
     def apply(self, model: DNC) -> DNC:
-        """The model with this machine in place of controller and constraints; memory as before."""
+        """The model with this machine in place of the controller and of constraints on its state.
+
+        Args:
+            model: The model that the machine was extracted from.
+        """
         next_state, command = self._completed()
         controller = TableController(
             inputs=jnp.asarray(self.inputs),
@@ -94,10 +98,17 @@ class Machine:
             start=jnp.asarray(self.start),
             hidden_size=self.hidden.shape[1],
         )
-        return with_fields(model, controller=controller, constraints=())
+        kept = tuple(each for each in model.constraints if each.acts_on == "reads")
+        return with_fields(model, controller=controller, constraints=kept)
 
     def padded(self, states: int, reads: int, commands: int) -> Machine:
-        """Padded with unused entries, so that machines of one size share a compiled program."""
+        """Padded with unused entries, so that machines of one size share a compiled program.
+
+        Args:
+            states: At least as many as the machine has; so, too, the others.
+            reads: Read symbols.
+            commands: Commands.
+        """
         size = (states, len(self.inputs), reads)
         gap = [(0, new - old) for new, old in zip(size, self.next_state.shape, strict=True)]
         read_gap = ((0, reads - len(self.reads)), (0, 0))

@@ -64,6 +64,12 @@ def certify(model: DNC, machine: Machine, task: AbstractTask, length: int) -> Ce
 
     This needs the DNC's memory with a fixed number of slots and a look-up over all of them, a
     machine with one read symbol, and a task whose results depend on one entry each.
+
+    Args:
+        model: The model that the machine was extracted from, with a number of slots.
+        machine: Takes the place of the controller.
+        task: The task that the model was trained on.
+        length: The input length that the proof is about.
     """
     require_integer("length", length, 1)
     run = _Prover(model, machine, task, length)
@@ -96,6 +102,8 @@ class _Prover:
             raise SettingError("a certificate needs the DNC's memory with a look-up over all slots")
         if isinstance(memory.size, Growing):
             raise SettingError("a certificate needs a memory with a fixed number of slots")
+        if model.constrains_reads:
+            raise SettingError("a certificate needs reads without constraints")
         if len(machine.reads) > 1:
             raise SettingError(
                 "a certificate needs a machine that takes no notice of what it reads"

@@ -126,7 +126,9 @@ class PureBackend(AbstractBackend):
                 raise
             raise RunError(size.refusal) from error
         before = tuple(states[:time] for states in run.states_before)
-        return Unrolled(run.outputs[:time], run.cell_states[:time], before, state=run.state)
+        reads = None if run.reads is None else run.reads[:time]
+        cells = run.cell_states[:time]
+        return Unrolled(run.outputs[:time], cells, before, state=run.state, reads=reads)
 
     def weights(self, model: DNC, inputs: Any) -> tuple[Any, Any] | None:
         return _pure_weights(model, inputs)
@@ -237,7 +239,8 @@ def _pure_vjp(
         model: DNC = eqx.combine(parameters, static)
         run = model.unroll(inputs, state, key=key, num_steps=steps)
         end = None if state is None else run.state
-        return Unrolled(run.outputs, run.cell_states, run.states_before), end
+        kept = Unrolled(run.outputs, run.cell_states, run.states_before, reads=run.reads)
+        return kept, end
 
     return jax.vjp(unroll, parameters, has_aux=True)
 
@@ -256,7 +259,7 @@ def _pure_forward(
 ) -> Unrolled:
     run = model.unroll(inputs, state, num_steps=steps)
     end = run.state if keep_state else None
-    return Unrolled(run.outputs, run.cell_states, run.states_before, state=end)
+    return Unrolled(run.outputs, run.cell_states, run.states_before, state=end, reads=run.reads)
 
 
 @eqx.filter_jit

@@ -41,7 +41,14 @@ class HasSizes(Protocol):
 def build_dnc(
     approach: Approach, sizes: HasSizes, config: ModelConfig | None = None, *, key: Array
 ) -> DNC:
-    """A DNC for `approach` with fresh parameters; `sizes` is usually the task."""
+    """A DNC with fresh parameters.
+
+    Args:
+        approach: its controller, constraints and memory.
+        sizes: anything with an `input_size` and an `output_size`, usually the task.
+        config: all other sizes and constants, by default the paper's.
+        key: a JAX key, from which the parameters are drawn.
+    """
     if not isinstance(approach, Approach):
         raise SettingError("approach", approach, "an Approach, such as get_approach('compr+reg')")
     config = config or ModelConfig()
@@ -121,12 +128,15 @@ def _built(what: str, call: str, kind: type[T], /, *args: Any, **settings: Any) 
 def _check_parts(approach: Approach, dnc: DNC) -> None:
     """Refuse user-defined parts that return wrong shapes."""
     cell = dnc.controller.cell_state(dnc.controller.initial_state())
-    states, counts = jnp.zeros((STEPS, BATCH, *cell.shape)), jnp.full(BATCH, STEPS)
+    counts = jnp.full(BATCH, STEPS)
     for part, constraint in zip(approach.constraints, dnc.constraints, strict=True):
         if part.kind not in CONSTRAINTS:
+            is_on_reads = constraint.acts_on == "reads"
+            one = jnp.zeros(dnc.memory.read_size) if is_on_reads else cell
+            states = jnp.zeros((STEPS, BATCH, *one.shape))
             for key, when in ((jax.random.key(0), ""), (None, " with key None, as in evaluation,")):
                 what = f"carry of {part}{when}"
-                _require_shape(what, cell.shape, constraint.carry, cell, key)
+                _require_shape(what, one.shape, constraint.carry, one, key)
             if constraint.has_loss:
                 _require_shape(f"loss of {part}", (BATCH,), constraint.loss, states, states, counts)
     if approach.memory.kind not in MEMORIES:

@@ -1,4 +1,4 @@
-"""Constraints on a controller's cell state: what is carried to the next step, and losses.
+"""Constraints on a controller's cell state, or on reads: what is carried on, and losses.
 
 A user-defined constraint is a subclass of `AbstractConstraint`; see `docs/extending.md`.
 """
@@ -6,7 +6,7 @@ A user-defined constraint is a subclass of `AbstractConstraint`; see `docs/exten
 from __future__ import annotations
 
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import equinox as eqx
 import jax
@@ -25,8 +25,12 @@ class AbstractConstraint(eqx.Module):
     A subclass is built from its settings as keyword arguments and overrides `carry`, `loss` or
     both. If its `__init__` takes `hidden_size` or `key`, it also gets the width of the cell state
     or a JAX key for random arrays. Its arrays are trained, saved and loaded with the model.
+
+    With `acts_on = "reads"` it has the reads of a step in place of the cell state: the vector of
+    all heads that goes to the output and, at the next step, to the controller.
     """
 
+    acts_on: ClassVar[Literal["states", "reads"]] = "states"
     is_random: ClassVar[bool] = True  # whether `carry` may use its key
 
     @property

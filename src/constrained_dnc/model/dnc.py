@@ -37,10 +37,10 @@ class Internals(eqx.Module):
     hidden: Float[Array, "*steps hidden"]
     cell_state: Float[Array, "*steps cell"]  # carried: after constraints and clipping
     uncompressed_cell_state: Float[Array, "*steps cell"]  # before both
-    states_before: tuple[Float[Array, "*steps cell"], ...]  # that reach each constraint
+    states_before: tuple[Float[Array, "*steps _"], ...]  # or reads, that reach each constraint
     interface: Any  # as the memory splits it; an Interface for a DNCMemory
     memory: Any
-    reads: Float[Array, "*steps read_size"]
+    reads: Float[Array, "*steps read_size"]  # after constraints
 
 
 class Unrolled(eqx.Module):
@@ -48,10 +48,11 @@ class Unrolled(eqx.Module):
 
     outputs: Float[Array, "time batch outputs"]
     cell_states: Float[Array, "time batch cell"]  # carried: after constraints and clipping
-    states_before: tuple[Float[Array, "time batch cell"], ...] = ()
-    """The cell states that reach each constraint; the fused kernel does not return them."""
+    states_before: tuple[Float[Array, "time batch _"], ...] = ()
+    """The cell states, or reads, that reach each constraint; the fused kernel returns none."""
     internals: Internals | None = None  # of every step, if requested
     state: DNCState | None = None  # after the last step
+    reads: Float[Array, "time batch read_size"] | None = None  # if a constraint acts on them
 
 
 class DNC(eqx.Module):
@@ -63,7 +64,7 @@ class DNC(eqx.Module):
 
     controller: AbstractController
     memory: AbstractMemory
-    constraints: tuple[AbstractConstraint, ...]  # on the controller's cell state
+    constraints: tuple[AbstractConstraint, ...]  # on the controller's cell state, or on reads
     interface_weight: Float[Array, "interface hidden"]  # W_xi
     interface_bias: Float[Array, "interface"]
     output_weight: Float[Array, "outputs hidden"]  # W_y
@@ -83,7 +84,17 @@ class DNC(eqx.Module):
         clip_value: float | None,
         key: Array,
     ):
-        """Wrap `controller`, which must take `input_size + memory.read_size` inputs."""
+        """Initialise the weights between the parts.
+
+        Args:
+            controller: takes `input_size + memory.read_size` inputs.
+            memory: gets `memory.interface_size` numbers at every step.
+            constraints: on the controller's cell state or on reads, in their order.
+            input_size: channels of the input.
+            output_size: channels of the output.
+            clip_value: the bound of controller output and state and of the output; None for none.
+            key: for the initial weights.
+        """
         interface_key, output_key, readout_key = jax.random.split(key, 3)
         interface, hidden = memory.interface_size, controller.hidden_size
         self.controller = controller
@@ -104,7 +115,12 @@ class DNC(eqx.Module):
     @property
     def changes_state(self) -> bool:
         """Whether a constraint changes the cell state."""
-        return any(constraint.changes_state for constraint in self.constraints)
+        return any(each.changes_state and each.acts_on == "states" for each in self.constraints)
+
+    @property
+    def constrains_reads(self) -> bool:
+        """Whether a constraint acts on the reads."""
+        return any(each.acts_on == "reads" for each in self.constraints)
 
     @property
     def uses_key(self) -> bool:
@@ -112,11 +128,19 @@ class DNC(eqx.Module):
         return any(each.changes_state and each.is_random for each in self.constraints)
 
     def with_memory_size(self, size: int | Growing) -> DNC:
-        """This model with another number of memory slots, or with a memory that grows."""
+        """This model with another number of memory slots, or with a memory that grows.
+
+        Args:
+            size: a number of slots, or `Growing(start)`.
+        """
         return with_fields(self, memory=self.memory.with_size(size))
 
     def initial_state(self, num_steps: int | None = None) -> DNCState:
-        """The state of one sample before the first of `num_steps` steps."""
+        """The state of one sample before the first step.
+
+        Args:
+            num_steps: the steps that a growing memory must have room for.
+        """
         dtype = self.interface_bias.dtype
         return DNCState(
             controller=self.controller.initial_state(),
@@ -125,7 +149,12 @@ class DNC(eqx.Module):
         )
 
     def initial_states(self, batch: int, num_steps: int | None = None) -> DNCState:
-        """The states of a batch of samples before the first of `num_steps` steps."""
+        """The states of a batch of samples before the first step.
+
+        Args:
+            batch: the number of samples.
+            num_steps: the steps that a growing memory must have room for.
+        """
         states: DNCState = jax.tree.map(
             lambda leaf: jnp.broadcast_to(leaf, (batch, *leaf.shape)),
             self.initial_state(num_steps),
@@ -135,13 +164,24 @@ class DNC(eqx.Module):
     def step(
         self, inputs: Float[Array, "inputs"], state: DNCState, key: Array | None = None
     ) -> tuple[Float[Array, "outputs"], DNCState, Internals]:
-        """One step of one sample; random constraints need a `key`, in training only."""
+        """One step of one sample.
+
+        Args:
+            inputs: the inputs of the step.
+            state: the state after the step before.
+            key: for random constraints, in training only.
+
+        Returns:
+            The outputs, the new state, and the values that led to them.
+        """
         step = self.controller(jnp.concatenate([inputs, state.reads]), state.controller)
         hidden = self._clip(step.hidden)
-        controller, states_before = self._constrain(step, key)
+        controller, before = self._constrain(step, key)
 
         interface = self.interface_weight @ hidden + self.interface_bias
         memory, reads = self.memory(interface, state.memory)
+        reads, reads_before = self._constrain_reads(reads, key)
+        before |= reads_before
 
         outputs = self._clip(
             self.output_weight @ hidden + self.readout_weight @ reads + self.output_bias
@@ -150,7 +190,7 @@ class DNC(eqx.Module):
             hidden=hidden,
             cell_state=self.controller.cell_state(controller),
             uncompressed_cell_state=self.controller.cell_state(step.state),
-            states_before=states_before,
+            states_before=tuple(before[index] for index in range(len(before))),
             interface=self.memory.split(interface),
             memory=memory,
             reads=reads,
@@ -194,7 +234,8 @@ class DNC(eqx.Module):
             samples = None if key is None else jax.random.split(key, batch)
             outputs, state, inside = jax.vmap(self.step)(inputs, state, samples)
             kept = inside if internals else None
-            return state, (outputs, inside.cell_state, inside.states_before, kept)
+            reads = inside.reads if self.constrains_reads else None
+            return state, (outputs, inside.cell_state, inside.states_before, kept, reads)
 
         def skip(state: DNCState, at_step: Any) -> tuple[DNCState, Any]:
             shapes = jax.eval_shape(compute, state, at_step)[1]
@@ -206,12 +247,16 @@ class DNC(eqx.Module):
             return jax.lax.cond(at_step[0] < num_steps, compute, skip, state, at_step)
 
         end, results = jax.lax.scan(body, start, (jnp.arange(time), inputs, keys))
-        outputs, cell_states, states_before, inside = results
+        outputs, cell_states, states_before, inside, reads = results
         outputs = self.memory.check_end(end.memory, outputs)
-        return Unrolled(outputs, cell_states, states_before, inside, end)
+        return Unrolled(outputs, cell_states, states_before, inside, end, reads)
 
     def check_inputs(self, inputs: Any) -> None:
-        """Refuse inputs that `unroll` cannot run."""
+        """Refuse inputs that `unroll` cannot run.
+
+        Args:
+            inputs: should have the shape (time, batch, input channels) and the model's precision.
+        """
         shape = tuple(getattr(inputs, "shape", ()))
         if len(shape) != 3 or shape[2] != self.input_size or min(shape) < 1:
             raise SettingError(
@@ -222,7 +267,12 @@ class DNC(eqx.Module):
             raise SettingError("the dtype of inputs", str(dtype), f"{expected}, as in the model")
 
     def check_state(self, state: DNCState, batch: int) -> None:
-        """Refuse a state of another model, batch size or memory size."""
+        """Refuse a state of another model, batch size or memory size.
+
+        Args:
+            state: that `unroll` is to continue from.
+            batch: the number of samples.
+        """
         if isinstance(self.memory.size, Growing):
             raise SettingError("a model with a growing memory cannot continue from a state")
         fresh = jax.tree.leaves(jax.eval_shape(self.initial_state))
@@ -233,15 +283,17 @@ class DNC(eqx.Module):
 
     def _constrain(
         self, step: ControllerStep, key: Array | None
-    ) -> tuple[ControllerState, tuple[Float[Array, "cell"], ...]]:
+    ) -> tuple[ControllerState, dict[int, Float[Array, "cell"]]]:
         """The controller state for the next step, and the cell state that reaches each constraint.
 
         Constraints are applied in their order, then the state is clipped.
         """
-        state, before = step.state, []
+        state, before = step.state, {}
         cell = uncompressed = self.controller.cell_state(state)
         for index, constraint in enumerate(self.constraints):
-            before.append(cell)
+            if constraint.acts_on == "reads":
+                continue
+            before[index] = cell
             own_key = None if key is None else jax.random.fold_in(key, index)
             shares_tanh = type(constraint) is Compression and cell is uncompressed
             if shares_tanh and step.squashed is not None:
@@ -250,7 +302,19 @@ class DNC(eqx.Module):
                 cell = constraint.carry(cell, own_key)
         if self.changes_state:
             state = self.controller.with_cell_state(state, cell)
-        return jax.tree.map(self._clip, state), tuple(before)
+        return jax.tree.map(self._clip, state), before
+
+    def _constrain_reads(
+        self, reads: Float[Array, "read_size"], key: Array | None
+    ) -> tuple[Float[Array, "read_size"], dict[int, Float[Array, "read_size"]]]:
+        """The reads as they are used, and those that reach each constraint on them."""
+        before = {}
+        for index, constraint in enumerate(self.constraints):
+            if constraint.acts_on == "reads":
+                before[index] = reads
+                own_key = None if key is None else jax.random.fold_in(key, index)
+                reads = constraint.carry(reads, own_key)
+        return reads, before
 
     def _clip(self, values: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
         if self.clip_value is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import jax.numpy as jnp
 import numpy as np
@@ -57,7 +57,8 @@ def total_loss(
     unknown = jnp.full(run.cell_states.shape, jnp.nan, run.cell_states.dtype)
     for index, constraint in enumerate(constraints):
         before = run.states_before[index] if run.states_before else unknown
-        losses = constraint.loss(before, run.cell_states, batch.num_steps)
+        carried: Any = run.reads if constraint.acts_on == "reads" else run.cell_states
+        losses = constraint.loss(before, carried, batch.num_steps)
         if losses is not None:
             own = parts[f"{constraint.name}_loss"] = jnp.mean(losses)
             total = constraint.total(total, own)
