@@ -20,6 +20,8 @@ from typing import Any
 from constrained_dnc.errors import RunError, SettingError, did_you_mean, first_line
 
 ACCEPTED_PATHS = "package.module:Class, or path/to/file.py:Class"
+COPIES = "code"
+"""The folder inside a run that holds the text of its user-defined files."""
 _LOADING = threading.RLock()
 _OVERRIDDEN: dict[Path, bytes] = {}
 _MOVED: dict[Path, Path] = {}
@@ -118,18 +120,34 @@ def fingerprints(setting: str, names: Iterable[str]) -> dict[str, str]:
     return digests
 
 
+def copy_name(file: str | Path, digest: str) -> str:
+    """The path, within a run, of the copy of a user-defined file with this SHA-256."""
+    return f"{COPIES}/{digest[:8]}-{Path(file).name}"
+
+
 def require_trust(
     stored: Path, names: Iterable[str], then: Mapping[str, str], *, trust_code: bool
 ) -> list[str]:
     """Refuse user-defined code that a stored run or study names and that is absent or untrusted.
 
-    A file that is no longer at its path is looked for by its name beside the run or study, in it,
-    and in the current folder. Returns the files whose fingerprints differ from those in `then`.
+    For a file that is no longer at its path, the copy in the run is used or, without one, a file of
+    its name beside the run or study, in it, or in the current folder.
+
+    Args:
+        stored: The file that names the code; the folder it is in is the run or study.
+        names: The import paths.
+        then: The fingerprints that it records.
+        trust_code: Whether the user trusts the code, whatever it is.
+
+    Returns:
+        The files whose fingerprints differ from those recorded.
     """
     names = list(names)
     for file in [Path(name.rpartition(":")[0]) for name in names]:
         folder = stored.parent.resolve()
         places = [place / file.name for place in (folder.parent, folder, Path.cwd())]
+        if digest := then.get(str(file)):
+            places.insert(0, folder / copy_name(file, digest))
         if file.suffix == ".py" and (found := [place for place in places if place.is_file()]):
             _MOVED[_resolved(str(file))] = found[0]
     what = f"{stored} names user-defined code that"

@@ -23,7 +23,7 @@ from constrained_dnc.files import read_json, read_tensors
 from constrained_dnc.parts import Approach, parse_part
 from constrained_dnc.training.folder import SELECTED
 from constrained_dnc.training.loop import train
-from constrained_dnc.training.run import load_run
+from constrained_dnc.training.run import load_run, write_config
 from tiny_runs import tiny_config
 
 TASK = """
@@ -141,17 +141,39 @@ def test_code_that_the_user_trained_with_is_trusted_until_it_changes(folder, tra
 
 
 @pytest.mark.usefixtures("stranger")
-def test_a_file_may_move_together_with_its_run(folder, trained, tmp_path, capsys):
+def test_a_run_may_be_sent_with_its_code(folder, trained, tmp_path, capsys):
+    """The copy in the run is used where there is no such file, then one of its name beside it."""
     (trained / "t.py").rename(tmp_path / "t.py")
     with pytest.raises(RunError, match="you have not trained with here"):
         load_run(folder)
     assert load_run(folder, trust_code=True).task.name == "mine"
-    assert (tmp_path / "executed").exists()
+    assert not (tmp_path / "executed").exists()
     assert main(["train", "--run-dir", str(folder), "--trust-code", "--training.iterations=6"]) == 0
     assert "finished after iteration 6" in capsys.readouterr().out
+    assert predict(folder, "1 2") == predict(load_run(folder), "1 2")  # trusted from now on
+    (copy,) = (folder / "code").glob("*.py")
+    copy.write_text(TASK + "# edited")
+    with pytest.raises(RunError, match="has changed since training"):
+        load_run(folder)
+    shutil.rmtree(folder / "code")
+    assert load_run(folder).task.name == "mine"
     (tmp_path / "t.py").unlink()
     with pytest.raises(RunError, match=r"that was not found.*there is no file .*t\.py"):
         load_run(folder, trust_code=True)
+
+
+@pytest.mark.usefixtures("stranger")
+def test_copies_of_code_are_not_written_through_a_link(tmp_path):
+    (tmp_path / "t.py").write_text(TASK)
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "code").symlink_to(tmp_path / "outside")
+    config = replace(tiny_config(iterations=4), task=f"{tmp_path}/t.py:T")
+    with pytest.raises(SettingError, match="neither empty nor a run"):
+        train(config, tmp_path / "run", threads=1)
+    with pytest.raises(RunError, match="code is a link, and nothing is written through links"):
+        write_config(tmp_path / "run", config, "pure", threads=1)
+    assert list((tmp_path / "outside").iterdir()) == []
 
 
 @pytest.mark.usefixtures("stranger")

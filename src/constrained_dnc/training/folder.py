@@ -8,6 +8,7 @@ selected.safetensors, selected-RULE.safetensors     the parameters that a rule s
 start.safetensors        the parameters of another model that the run started from, if any
 nonfinite/iteration-ITERATION.safetensors           the parameters before a skipped update
 tensorboard/, wandb/     the metrics again, with --log
+code/                    the text of user-defined files that the config names
 lock                     held by the process that trains
 evaluation.parquet       scores, one row per rule, memory, inference and length
 digital-RULE.safetensors  the digital parts of selected parameters, and how they were chosen

@@ -27,6 +27,7 @@ from constrained_dnc.files import locked, remove_unfinished
 from constrained_dnc.model.backend import AbstractBackend, choose_backend
 from constrained_dnc.model.config import MAX_THREADS, BackendChoice, available_cores
 from constrained_dnc.model.dnc import DNC
+from constrained_dnc.plugins import remember
 from constrained_dnc.tasks.registry import get_task
 from constrained_dnc.training import resuming
 from constrained_dnc.training.batches import (
@@ -227,6 +228,7 @@ class TrainingSession:
         else:
             if not is_resumed:
                 resuming.refuse_overwriting(stored)
+            remember(config.user_code)
             resuming.warn_of_environment(stored, observer)
             has_ended = self.end is not None
             self.config = resuming.update_config(stored, config, observer, has_ended=has_ended)

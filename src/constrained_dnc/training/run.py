@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import platform
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
@@ -32,13 +33,22 @@ from constrained_dnc.files import (
     read_file,
     read_json,
     read_tensors,
+    refuse_link,
+    write_atomically,
     write_json,
     write_tensors,
 )
 from constrained_dnc.model import fused
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.model.leaves import name_leaves
-from constrained_dnc.plugins import fingerprints, remember, require_trust
+from constrained_dnc.plugins import (
+    COPIES,
+    copy_name,
+    fingerprints,
+    remember,
+    require_trust,
+    sources,
+)
 from constrained_dnc.tasks.registry import get_task
 from constrained_dnc.tasks.task import AbstractTask
 from constrained_dnc.training.folder import (
@@ -151,7 +161,11 @@ class Run:
     def read_selected(
         self, rule: SelectionRule | None = None
     ) -> tuple[Path, Tensors, dict[str, Any]]:
-        """The file of the parameters that a rule selected, its tensors and its metadata."""
+        """The file of the parameters that a rule selected, its tensors and its metadata.
+
+        Args:
+            rule: A selection rule, by default the default rule.
+        """
         rule = self.default_rule if rule is None else rule
         if rule not in RULES:
             raise SettingError("selection", rule, one_of(RULES))
@@ -325,8 +339,18 @@ def write_config(folder: Path, config: Config, backend: str, threads: int) -> No
     }
     if config.user_code:
         stored["sources"] = fingerprints("task", config.user_code)
+        _copy_code(folder, config, stored["sources"])
         remember(config.user_code)
     write_json(folder / CONFIG, stored)
+
+
+def _copy_code(folder: Path, config: Config, digests: Mapping[str, str]) -> None:
+    """Keep the text of user-defined files in the run, so that it can be sent."""
+    refuse_link(folder / COPIES)
+    for path, text in sources("task", config.user_code).items():
+        copy = folder / copy_name(path, digests[path])
+        make_folder(copy.parent)
+        write_atomically(copy, text)
 
 
 def plan_run(folder: Path, config: Config) -> None:
