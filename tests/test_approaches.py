@@ -55,19 +55,12 @@ def test_look_up_over_used_slots_is_a_part_like_the_others(name):
             lambda: Approach("x", "gru"),
             "approach.controller must be one of feed-forward",
         ),
+        (lambda: Approach("x", "lstm,bias=1"), "lstm has no setting 'bias'; available: none"),
         (lambda: Approach("x", "feed-forward", (Part("noise"),)), "has no state to constrain"),
         (lambda: Approach("x", "lstm", (Part("noise"),) * 2), "has noise more than once"),
         (
-            lambda: parse_part("dnc,lookup=used"),
-            "dnc.lookup must be one of every-slot, used-slots",
-        ),
-        (
             lambda: Approach("x", memory=Part("nmt")),
             r"approach.memory must be one of dnc, none, ntm \(did you mean ntm",
-        ),
-        (
-            lambda: parse_part("regularisation,task_weight=1.5"),
-            "task_weight must be a number from 0 to 1, not 1.5",
         ),
         (
             lambda: parse_part("noise,sigm=1"),

@@ -29,14 +29,14 @@ from constrained_dnc.errors import (
 from constrained_dnc.model.config import GROWING, MemorySize, ModelConfig
 from constrained_dnc.parts import (
     APPROACHES,
+    SCHEDULE,
     Approach,
     Part,
-    check_schedule,
     depends_on_iterations,
     get_approach,
     kind_of,
     parse_part,
-    split_recipe,
+    require_kind,
     with_absolute_path,
 )
 from constrained_dnc.plugins import absolute, is_import_path
@@ -206,8 +206,9 @@ class TrainingConfig:
         if self.iterations < self.measure_every:
             least = f"at least training.measure_every, {self.measure_every}"
             raise SettingError("training.iterations", self.iterations, least)
-        split_recipe("training.optimiser", self.optimiser)
-        check_schedule(self.schedule, self.iterations)
+        parse_part(self.optimiser, "training.optimiser")
+        schedule = parse_part(self.schedule, SCHEDULE)
+        require_kind(SCHEDULE, schedule.kind, "file.py:function")
         if self.curriculum != NO_CURRICULUM and not is_import_path(kind_of(self.curriculum)):
             parse_curriculum(self.curriculum, self.min_length, self.max_length)
 
@@ -301,8 +302,8 @@ class Config:
     def user_code(self) -> tuple[str, ...]:
         """The import paths of user-defined parts; installed entry points do not count."""
         training, approach = self.training, self.approach
-        recipes = training.optimiser, training.schedule, training.curriculum
-        names = [self.task, approach.controller, *map(kind_of, recipes)]
+        texts = approach.controller, training.optimiser, training.schedule, training.curriculum
+        names = [self.task, *map(kind_of, texts)]
         names += [part.kind for part in (*approach.constraints, approach.memory)]
         return tuple(filter(is_import_path, dict.fromkeys(names)))
 
@@ -640,12 +641,12 @@ def with_absolute_paths(config: Config) -> Config:
         return dataclasses.replace(settings, **paths)
 
     approach = dataclasses.replace(
-        located(config.approach, "controller"),
+        located(config.approach, "controller", convert=with_absolute_path),
         constraints=tuple(located(part, "kind") for part in config.approach.constraints),
         memory=located(config.approach.memory, "kind"),
     )
-    recipes = ("optimiser", "schedule", "curriculum")
-    training = located(config.training, *recipes, convert=with_absolute_path)
+    names = ("optimiser", "schedule", "curriculum")
+    training = located(config.training, *names, convert=with_absolute_path)
     return dataclasses.replace(located(config, "task"), approach=approach, training=training)
 
 

@@ -1,39 +1,99 @@
-"""Parts and approaches: a controller, the constraints on its state, and a memory.
+"""The table of built-in parts, their text form, and approaches: combinations of parts.
 
-Parts, optimisers and schedules are written as text: a name or an import path, then settings.
+Parts, optimisers, schedules and user-defined curricula are written as KIND,NAME=VALUE,NAME=VALUE:
+the name of a built-in one or an import path, then settings.
 """
 
 from __future__ import annotations
 
 import ast
+import importlib
 import inspect
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
+from numbers import Integral, Real
 from typing import Any, Literal, Protocol, TypeAlias, get_args, runtime_checkable
 
-from constrained_dnc.errors import (
-    LARGEST,
-    SettingError,
-    did_you_mean,
-    one_of,
-    require_integer,
-    require_name,
-    require_number,
+from constrained_dnc.errors import LARGEST, SettingError, did_you_mean, one_of, require_name
+from constrained_dnc.plugins import (
+    ACCEPTED_PATHS,
+    absolute,
+    is_import_path,
+    load_class,
+    load_function,
 )
-from constrained_dnc.plugins import ACCEPTED_PATHS, absolute, is_import_path
 
 ACCEPTED = "a name or an import path, with or without settings: KIND,NAME=VALUE,NAME=VALUE"
-_RECIPE = re.compile(r"(?P<kind>.*?)(?P<settings>(,[^\W\d]\w*=[^,]*)*)", re.DOTALL)
-SCHEDULES: dict[str, tuple[str, ...]] = {
-    "constant": (),
-    "linear": ("final",),
-    "cosine": ("final",),
-    "warmup-cosine": ("warmup", "final"),
+_TEXT = re.compile(r"(?P<kind>.*?)(?P<settings>(,[^\W\d]\w*=[^,]*)*)", re.DOTALL)
+
+Value: TypeAlias = bool | int | float | str
+"""The value of a setting."""
+
+
+@dataclass(frozen=True)
+class BuiltIn:
+    """A part of this package, which is imported only when it is made; it checks its values."""
+
+    path: str
+    """The module and the class or function that makes it."""
+    settings: Mapping[str, Value] = field(default_factory=dict)
+    """Its settings and their defaults."""
+    optional: tuple[str, ...] = ()
+    """Its settings without a default."""
+
+
+CONTROLLER, CONSTRAINTS, MEMORY = "approach.controller", "approach.constraints", "approach.memory"
+LOOKUP, SCHEDULE = "dnc.lookup", "training.schedule"
+PARTS: dict[str, dict[str, BuiltIn]] = {
+    CONTROLLER: {
+        "lstm": BuiltIn("model.controllers:Lstm"),
+        "peephole": BuiltIn("model.controllers:peephole_lstm"),
+        "feed-forward": BuiltIn("model.controllers:FeedForward"),
+    },
+    CONSTRAINTS: {
+        "compression": BuiltIn("model.constraints:Compression"),
+        "regularisation": BuiltIn(
+            "model.constraints:Regularisation", {"task_weight": 0.9, "num_pairs": 5}
+        ),
+        "noise": BuiltIn("model.constraints:Noise", {"sigma": 0.1}),
+        "rounding": BuiltIn("model.constraints:Rounding", {"levels": 3}),
+    },
+    MEMORY: {
+        "dnc": BuiltIn("model.dnc_memory:DNCMemory", {"lookup": "every-slot"}),
+        "ntm": BuiltIn("model.ntm_memory:NTMMemory"),
+        "none": BuiltIn("model.memory:NoMemory"),
+    },
+    LOOKUP: {
+        "every-slot": BuiltIn("model.addressing:content_weights"),
+        "used-slots": BuiltIn("model.addressing:content_weights_of_used_slots"),
+    },
+    SCHEDULE: {
+        "constant": BuiltIn("training.optimiser:constant"),
+        "linear": BuiltIn("training.optimiser:linear", {"final": 0.0}),
+        "cosine": BuiltIn("training.optimiser:cosine", {"final": 0.0}),
+        "warmup-cosine": BuiltIn("training.optimiser:warmup_cosine", {"final": 0.0}, ("warmup",)),
+    },
 }
-"""The built-in schedules and their settings."""
+"""All built-in parts, by the setting that names them. Optimisers are the functions of optax."""
+_BY_KIND = {kind: entry for parts in PARTS.values() for kind, entry in parts.items()}
+
+
+def require_kind(setting: str, kind: str, paths: str = ACCEPTED_PATHS) -> None:
+    """Refuse what is neither the name of a built-in part nor an import path; nothing is loaded."""
+    if not (kind in PARTS[setting] or is_import_path(kind)):
+        raise SettingError(setting, kind, f"{one_of(PARTS[setting], kind)}, or {paths}")
+
+
+def find_part(setting: str, kind: str, base: type | None = None) -> Callable[..., Any]:
+    """What makes a part: of a user-defined one a class that extends `base`, or a function."""
+    if kind not in PARTS[setting]:
+        return load_class(setting, kind, base) if base else load_function(setting, kind)
+    module, _, name = PARTS[setting][kind].path.partition(":")
+    made_by: Callable[..., Any] = getattr(importlib.import_module(f"{__package__}.{module}"), name)
+    return made_by
+
 
 LossName: TypeAlias = Literal["squared error", "cross-entropy", "softmax"]
 LOSSES: tuple[str, ...] = get_args(LossName)
@@ -72,39 +132,8 @@ Loss: TypeAlias = LossName | Softmax | LossFunction
 """What a task minimises."""
 
 
-def split_recipe(setting: str, text: str) -> tuple[str, dict[str, Any]]:
-    """The kind and the settings of a part, an optimiser or a schedule.
-
-    >>> split_recipe("training.optimiser", "sgd,momentum=0.9,nesterov=true")
-    ('sgd', {'momentum': 0.9, 'nesterov': True})
-    """
-    kind, pairs = _split(text)
-    if "," in kind and not is_import_path(kind):
-        raise SettingError(setting, text, ACCEPTED)
-    settings: dict[str, Any] = {}
-    for pair in pairs.split(",")[1:]:
-        name, _, value = pair.partition("=")
-        settings[name] = value
-        is_flag = value.lower() in ("true", "false")
-        with suppress(ValueError, SyntaxError):
-            settings[name] = ast.literal_eval(value.capitalize() if is_flag else value)
-    return kind, settings
-
-
-def _split(text: str) -> tuple[str, str]:
-    """The kind, whose folder may have commas in its name, and the rest of the text."""
-    match = _RECIPE.fullmatch(text)
-    assert match is not None
-    return match["kind"], match["settings"]
-
-
-def kind_of(text: str) -> str:
-    """The kind of a part, an optimiser, a schedule or a curriculum: if a path, code to import."""
-    return _split(text)[0]
-
-
 def refuse_unknown(kind: str, names: Iterable[str], known: Collection[str]) -> None:
-    """Refuse settings that a part or a schedule does not have."""
+    """Refuse settings that a part does not have."""
     for name in names:
         if name not in known:
             available = ", ".join(known) or "none"
@@ -122,75 +151,9 @@ def refuse_text(kind: str, function: Callable[..., Any], settings: Mapping[str, 
             raise SettingError(f"{name} of {kind}", value, accepted)
 
 
-def check_schedule(text: str, iterations: int) -> None:
-    """Refuse an unknown schedule, and settings that a built-in one lacks or that are out of range.
-
-    A user-defined schedule is checked when training begins.
-    """
-    kind, settings = split_recipe("training.schedule", text)
-    if is_import_path(kind):
-        return
-    if kind not in SCHEDULES:
-        accepted = f"{one_of(SCHEDULES, kind)}, or file.py:function"
-        raise SettingError("training.schedule", kind, accepted)
-    refuse_unknown(kind, settings, SCHEDULES[kind])
-    for name, value in settings.items():
-        if name == "final":
-            require_number(f"{kind}.final", value, 0.0, 1.0)
-        else:
-            require_integer(f"{kind}.{name}", value, 1, iterations - 1)
-
-
-def depends_on_iterations(schedule: str) -> bool:
-    """Whether a schedule is spread over all iterations, as all built-in ones but constant are."""
-    kind = kind_of(schedule)
-    return kind in SCHEDULES and kind != "constant"
-
-
-def with_absolute_path(text: str) -> str:
-    """An optimiser, schedule or curriculum whose file, if it names one, has an absolute path."""
-    kind, settings = _split(text)
-    return absolute(kind) + settings
-
-
-CONTROLLERS = ("lstm", "peephole", "feed-forward")
-LOOKUPS = ("every-slot", "used-slots")
-
-Value: TypeAlias = bool | int | float | str
-"""The value of a setting."""
-
-_fraction = partial(require_number, minimum=0.0, maximum=1.0)
-_number = partial(require_number, minimum=0.0, maximum=LARGEST)
-
-
-def _lookup(setting: str, value: object) -> None:
-    if value not in LOOKUPS:
-        raise SettingError(setting, value, one_of(LOOKUPS, value))
-
-
-Settings: TypeAlias = dict[str, tuple[Value, Callable[[str, object], None]]]
-"""The settings of a built-in part: the default of each, and its check."""
-_CONSTRAINTS: dict[str, Settings] = {
-    "compression": {},
-    "regularisation": {
-        "task_weight": (0.9, _fraction),
-        "num_pairs": (5, partial(require_integer, minimum=1)),
-    },
-    "noise": {"sigma": (0.1, _number)},
-    "rounding": {"levels": (3, partial(require_integer, minimum=2))},
-}
-_MEMORIES: dict[str, Settings] = {
-    "dnc": {"lookup": ("every-slot", _lookup)},
-    "ntm": {},
-    "none": {},
-}
-_DEFAULTS = _CONSTRAINTS | _MEMORIES
-CONSTRAINTS, MEMORIES = tuple(_CONSTRAINTS), tuple(_MEMORIES)
-
-
 @dataclass(frozen=True)
 class Part:
-    """A constraint or a memory by its kind, with settings.
+    """A part by its kind, with settings.
 
     >>> parse_part("regularisation,task_weight=0.99")
     Part(kind='regularisation', settings=(('task_weight', 0.99), ('num_pairs', 5)))
@@ -199,15 +162,18 @@ class Part:
     kind: str
     """The name of a built-in part, or package.module:Class or file.py:Class."""
     settings: tuple[tuple[str, Value], ...] = ()
-    """Names and values; a built-in part has a default for each."""
+    """Names and values; a built-in part has its defaults among them."""
 
     def __post_init__(self) -> None:
         settings = dict(self.settings)
-        if self.kind in _DEFAULTS:
-            known = _DEFAULTS[self.kind]
-            check_settings(self.kind, settings)
-            filled = {name: settings.get(name, default) for name, (default, _) in known.items()}
-            settings = {name: type(known[name][0])(value) for name, value in filled.items()}
+        if built_in := _BY_KIND.get(self.kind):
+            defaults = built_in.settings
+            refuse_unknown(self.kind, settings, [*defaults, *built_in.optional])
+            settings = {**defaults, **settings}
+            settings = {
+                name: _of_type(f"{self.kind}.{name}", value, defaults.get(name))
+                for name, value in settings.items()
+            }
         else:
             settings = dict(sorted(settings.items()))
         object.__setattr__(self, "settings", tuple(settings.items()))
@@ -217,22 +183,65 @@ class Part:
         return ",".join([self.kind, *(f"{name}={value}" for name, value in self.settings)])
 
 
-def parse_part(text: str) -> Part:
-    """A part from text.
+def _of_type(setting: str, value: Value, default: Value | None) -> Value:
+    """The value as a number of Python if the default is one; 1 and 1.0 are one setting."""
+    is_number = isinstance(value, Real) and not isinstance(value, bool) and abs(value) <= LARGEST
+    if isinstance(default, int):
+        if not (is_number and isinstance(value, Integral)):
+            raise SettingError(setting, value, "an integer")
+        return int(value)
+    if isinstance(default, float):
+        if not is_number:
+            raise SettingError(setting, value, "a number")
+        return float(value)
+    return value
+
+
+def parse_part(text: str, setting: str = "a part") -> Part:
+    """A part, an optimiser, a schedule or a user-defined curriculum from text.
 
     Args:
         text: A kind or an import path, then settings: `regularisation,task_weight=0.9`.
+        setting: What the text is the value of, for errors.
+
+    >>> parse_part("sgd,momentum=0.9,nesterov=true")
+    Part(kind='sgd', settings=(('momentum', 0.9), ('nesterov', True)))
     """
-    kind, settings = split_recipe("a part", text)
+    kind, pairs = _split(text)
+    if "," in kind and not is_import_path(kind):
+        raise SettingError(setting, text, ACCEPTED)
+    settings: dict[str, Any] = {}
+    for pair in pairs.split(",")[1:]:
+        name, _, value = pair.partition("=")
+        settings[name] = value
+        is_flag = value.lower() in ("true", "false")
+        with suppress(ValueError, SyntaxError):
+            settings[name] = ast.literal_eval(value.capitalize() if is_flag else value)
     return Part(kind, tuple(settings.items()))
 
 
-def check_settings(kind: str, settings: Mapping[str, object]) -> None:
-    """Refuse unknown settings of a built-in part and values out of range."""
-    known = _DEFAULTS[kind]
-    refuse_unknown(kind, settings, known)
-    for name, value in settings.items():
-        known[name][1](f"{kind}.{name}", value)
+def _split(text: str) -> tuple[str, str]:
+    """The kind, whose folder may have commas in its name, and the rest of the text."""
+    match = _TEXT.fullmatch(text)
+    assert match is not None
+    return match["kind"], match["settings"]
+
+
+def kind_of(text: str) -> str:
+    """The kind of a part, an optimiser, a schedule or a curriculum: if a path, code to import."""
+    return _split(text)[0]
+
+
+def with_absolute_path(text: str) -> str:
+    """The text of a part whose file, if it names one, has an absolute path."""
+    kind, settings = _split(text)
+    return absolute(kind) + settings
+
+
+def depends_on_iterations(schedule: str) -> bool:
+    """Whether a schedule is spread over all iterations, as all built-in ones but constant are."""
+    kind = kind_of(schedule)
+    return kind in PARTS[SCHEDULE] and kind != "constant"
 
 
 @dataclass(frozen=True)
@@ -247,7 +256,7 @@ class Approach:
     name: str
     """Its name in tables and files."""
     controller: str = "lstm"
-    """lstm, peephole, feed-forward, or package.module:Class or file.py:Class."""
+    """lstm, peephole, feed-forward, or file.py:Class, with settings as file.py:Class,NAME=VALUE."""
     constraints: tuple[Part, ...] = ()
     """On the cell state, in order: compression, regularisation, noise, rounding, file.py:Class."""
     memory: Part = Part("dnc")
@@ -262,9 +271,9 @@ class Approach:
         for kind in kinds:
             if kinds.count(kind) > 1:
                 raise SettingError(f"approach.constraints has {kind} more than once")
-            _require_kind("approach.constraints", kind, CONSTRAINTS)
-        _require_kind("approach.memory", self.memory.kind, MEMORIES)
-        _require_kind("approach.controller", self.controller, CONTROLLERS)
+            require_kind(CONSTRAINTS, kind)
+        require_kind(MEMORY, self.memory.kind)
+        require_kind(CONTROLLER, parse_part(self.controller, CONTROLLER).kind)
         if self.constraints and self.controller == "feed-forward":
             raise SettingError("the feed-forward controller has no state to constrain")
 
@@ -280,11 +289,6 @@ class Approach:
         if self.memory != Part("dnc"):
             parts.append(_describe(self.memory))
         return ", ".join(parts)
-
-
-def _require_kind(setting: str, kind: str, known: tuple[str, ...]) -> None:
-    if not (kind in known or is_import_path(kind)):
-        raise SettingError(setting, kind, f"{one_of(known, kind)}, or {ACCEPTED_PATHS}")
 
 
 def _describe(part: Part) -> str:

@@ -14,14 +14,13 @@ from builders import SMALL, random_inputs
 from fused_runs import compiled
 
 from constrained_dnc.errors import SettingError
-from constrained_dnc.model import constraints
 from constrained_dnc.model.backend import choose_backend
 from constrained_dnc.model.build import build_dnc
 from constrained_dnc.model.constraints import AbstractConstraint, Rounding
 from constrained_dnc.model.controllers import AbstractController, ControllerStep
 from constrained_dnc.model.leaves import named_leaves
 from constrained_dnc.model.losses import total_loss
-from constrained_dnc.parts import CONSTRAINTS, Approach, Part, parse_part
+from constrained_dnc.parts import CONSTRAINTS, PARTS, Approach, Part, parse_part
 from constrained_dnc.tasks.registry import get_task
 
 TASK = get_task("copy")
@@ -57,8 +56,8 @@ class Leaky(AbstractController):
     weight: jax.Array
     hidden_size: int = eqx.field(static=True)
 
-    def __init__(self, input_size, hidden_size, *, key):
-        self.weight = jax.random.normal(key, (hidden_size, input_size))
+    def __init__(self, input_size, hidden_size, *, key, gain=1.0, forget_bias=7.0):
+        self.weight = gain * jax.random.normal(key, (hidden_size, input_size)) + forget_bias
         self.hidden_size = hidden_size
 
     def initial_state(self):
@@ -87,8 +86,7 @@ def own(name: str) -> str:
 
 
 def test_every_built_in_kind_has_a_class_with_its_settings():
-    assert tuple(constraints.CONSTRAINTS) == CONSTRAINTS
-    for kind in CONSTRAINTS:
+    for kind in PARTS[CONSTRAINTS]:
         (constraint,) = model_of(kind).constraints
         assert {name: getattr(constraint, name) for name, _ in Part(kind).settings} == dict(
             Part(kind).settings
@@ -203,6 +201,30 @@ def test_a_key_reaches_the_constraints_in_training_only(name):
     assert losses[1] == losses[2]
     assert len(set(losses)) == 3
     np.testing.assert_allclose(backend.measure(model, batch)[0], losses[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("part", "sentence"),
+    [
+        ("regularisation,task_weight=1.5", "task_weight must be a number from 0 to 1, not 1.5"),
+        ("regularisation,num_pairs=2.5", "num_pairs must be an integer, not 2.5"),
+        ("noise,sigma=loud", "noise.sigma must be a number, not 'loud'"),
+        ("noise,sigma=1e999", "noise.sigma must be a number, not inf"),
+        ("rounding,levels=1", "rounding.levels must be an integer of at least 2, not 1"),
+    ],
+)
+def test_a_built_in_part_checks_its_values(part, sentence):
+    with pytest.raises(SettingError, match=sentence):
+        model_of(part)
+
+
+def test_a_controller_has_settings_and_gets_the_forget_bias_of_the_model():
+    plain, weak = (
+        model_of(controller=f"{own('Leaky')}{text}").controller for text in ("", ",gain=0.5")
+    )
+    np.testing.assert_allclose(weak.weight, 0.5 * plain.weight)
+    with pytest.raises(SettingError, match="Leaky,gian=1 has no setting 'gian'"):
+        model_of(controller=f"{own('Leaky')},gian=1")
 
 
 def test_settings_that_a_class_does_not_have_are_refused():

@@ -27,10 +27,10 @@ from constrained_dnc.errors import SettingError
 from constrained_dnc.model.build import build_dnc
 from constrained_dnc.model.config import ModelConfig
 from constrained_dnc.model.dnc import DNC, Unrolled
-from constrained_dnc.model.dnc_memory import LOOKUPS, DNCMemory, MemoryState
+from constrained_dnc.model.dnc_memory import DNCMemory, MemoryState
 from constrained_dnc.model.growing import Growing
 from constrained_dnc.model.losses import total_loss
-from constrained_dnc.parts import APPROACHES
+from constrained_dnc.parts import APPROACHES, LOOKUP, PARTS
 
 every_network = pytest.mark.parametrize("approach", NETWORKS)
 
@@ -113,7 +113,7 @@ def interfaces(draw):
     )
     scale = draw(st.sampled_from([0.0, 1.0, 10.0, 1e3]))
     seed = draw(st.integers(0, 2**32 - 1))
-    lookup = draw(st.sampled_from(list(LOOKUPS.values())))
+    lookup = draw(st.sampled_from(sorted(PARTS[LOOKUP])))
     return DNCMemory(memory_size, word_size, num_reads, lookup), scale, seed
 
 

@@ -13,15 +13,15 @@ from builders import SIZES, SMALL, assert_slopes_agree, random_inputs
 
 import reference
 from constrained_dnc.errors import SettingError
-from constrained_dnc.model import build
 from constrained_dnc.model.backend import choose_backend
 from constrained_dnc.model.build import build_dnc, build_memory
+from constrained_dnc.model.dnc_memory import DNCMemory
 from constrained_dnc.model.growing import Growing
 from constrained_dnc.model.leaves import named_leaves
 from constrained_dnc.model.losses import total_loss
-from constrained_dnc.model.memory import AbstractMemory
+from constrained_dnc.model.memory import AbstractMemory, NoMemory
 from constrained_dnc.model.ntm_memory import NTMMemory, sharpen
-from constrained_dnc.parts import CONSTRAINTS, MEMORIES, Approach, Part, parse_part
+from constrained_dnc.parts import CONSTRAINTS, MEMORY, PARTS, Approach, Part, parse_part
 from constrained_dnc.tasks.registry import get_task
 
 
@@ -53,8 +53,8 @@ class Tape(AbstractMemory):
         return state, state[-1]
 
 
-KINDS = [*MEMORIES, f"{__file__}:Tape"]
-every_memory = pytest.mark.parametrize("kind", KINDS, ids=[*MEMORIES, "user-defined"])
+KINDS = [*PARTS[MEMORY], f"{__file__}:Tape"]
+every_memory = pytest.mark.parametrize("kind", KINDS, ids=[*PARTS[MEMORY], "user-defined"])
 
 
 def model_with(kind, *constraints, controller="peephole", sizes=SIZES):
@@ -63,9 +63,10 @@ def model_with(kind, *constraints, controller="peephole", sizes=SIZES):
 
 
 def test_every_built_in_kind_has_a_class():
-    assert tuple(build.MEMORIES) == MEMORIES
-    for kind, memory in build.MEMORIES.items():
-        assert type(build_memory(Part(kind), SMALL)) is memory
+    classes = {kind: type(build_memory(Part(kind), SMALL)) for kind in PARTS[MEMORY]}
+    assert classes == {"dnc": DNCMemory, "ntm": NTMMemory, "none": NoMemory}
+    with pytest.raises(SettingError, match=r"dnc\.lookup must be one of every-slot, used-slots"):
+        build_memory(parse_part("dnc,lookup=used"), SMALL)
 
 
 @every_memory
@@ -104,7 +105,7 @@ def test_every_constraint_and_controller_works_with_every_memory(kind):
     task = get_task("copy")
     batch = task.sample(0, 2, 1)
     for model in (
-        model_with(kind, *CONSTRAINTS, sizes=task),
+        model_with(kind, *PARTS[CONSTRAINTS], sizes=task),
         model_with(kind, controller="feed-forward", sizes=task),
     ):
         backend = choose_backend("pure", model, "squared error")

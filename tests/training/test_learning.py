@@ -17,7 +17,7 @@ from builders import SMALL, random_inputs, small_dnc, unroll_with_frozen_usage
 
 from constrained_dnc.config import EvaluationConfig, TrainingConfig, make_config
 from constrained_dnc.evaluation.scoring import evaluate
-from constrained_dnc.model import dnc_memory
+from constrained_dnc.model import addressing, dnc_memory
 from constrained_dnc.model.config import ModelConfig
 from constrained_dnc.model.dnc_memory import interface_parts
 from constrained_dnc.training.loop import train
@@ -90,7 +90,7 @@ def slopes_by_gradient():
 
             return with_cut
 
-        patch.setitem(dnc_memory.LOOKUPS, "every-slot", cut(0, dnc_memory.content_weights))
+        patch.setattr(addressing, "content_weights", cut(0, addressing.content_weights))
         for index, part in enumerate(PARTS[1:], 1):
             patch.setattr(dnc_memory, part, cut(index, getattr(dnc_memory, part)))
         model, inputs, directions = memory_model()

@@ -59,7 +59,7 @@ def stored_curves(run: Run, rule: SelectionRule, iteration: int) -> tuple[Curve,
     is_shown |= (table["selection"] == PAPER_RULE) & (rule != PAPER_RULE)
     table = table[is_shown & (table["batches"] > 0) & (table["run_id"] == run.config.run_id)]
     groups: Any = table.groupby(["selection", "memory", "inference"], sort=False)
-    curves = (Curve(*names, rows) for names, rows in groups)
+    curves = (Curve(name, memory, mode, rows) for (name, memory, mode), rows in groups)
     return tuple(sorted(curves, key=lambda it: (it.rule != rule, it.inference != "network")))
 
 

@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
 
 from constrained_dnc.errors import SettingError
 from constrained_dnc.model.config import ModelConfig
-from constrained_dnc.model.constraints import CONSTRAINTS, AbstractConstraint
-from constrained_dnc.model.controllers import AbstractController, FeedForward, Lstm
+from constrained_dnc.model.constraints import AbstractConstraint
+from constrained_dnc.model.controllers import AbstractController
 from constrained_dnc.model.dnc import DNC
-from constrained_dnc.model.dnc_memory import LOOKUPS, DNCMemory
-from constrained_dnc.model.memory import AbstractMemory, NoMemory
-from constrained_dnc.model.ntm_memory import NTMMemory
-from constrained_dnc.parts import Approach, Part, refuse_text, refuse_unknown
-from constrained_dnc.plugins import load_class, naming_failures
+from constrained_dnc.model.memory import AbstractMemory
+from constrained_dnc.parts import (
+    CONSTRAINTS,
+    CONTROLLER,
+    MEMORY,
+    PARTS,
+    Approach,
+    Part,
+    find_part,
+    parse_part,
+    refuse_text,
+    refuse_unknown,
+)
+from constrained_dnc.plugins import naming_failures
 from constrained_dnc.shapes import Array
 
-MEMORIES: dict[str, type[Any]] = {"dnc": DNCMemory, "ntm": NTMMemory, "none": NoMemory}
-"""The built-in memories by the names that approaches use."""
-T = TypeVar("T")
+NOUNS = {CONTROLLER: "controller", CONSTRAINTS: "constraint", MEMORY: "memory"}
 STEPS, BATCH = 3, 2
 """The size of the states on which the loss of a user-defined constraint is tried out."""
 
@@ -54,12 +63,21 @@ def build_dnc(
     config = config or ModelConfig()
     controller_key, dnc_key = jax.random.split(key)
     memory = build_memory(approach.memory, config)
-    chi_size = sizes.input_size + memory.read_size
+    hidden_size = config.hidden_size
+    controller = _make(
+        CONTROLLER,
+        parse_part(approach.controller, CONTROLLER),
+        AbstractController,
+        (sizes.input_size + memory.read_size, hidden_size),
+        "Class(input_size, hidden_size, key=key)",
+        given={"key": controller_key},
+        offered={"forget_bias": config.forget_bias},
+    )
     dnc = DNC(
-        _build_controller(approach.controller, chi_size, config, key=controller_key),
+        controller,
         memory,
         tuple(
-            _build_constraint(part, config.hidden_size, jax.random.fold_in(key, index))
+            _build_constraint(part, hidden_size, jax.random.fold_in(key, index))
             for index, part in enumerate(approach.constraints)
         ),
         input_size=sizes.input_size,
@@ -71,29 +89,11 @@ def build_dnc(
     return dnc
 
 
-def _build_controller(
-    name: str, chi_size: int, config: ModelConfig, *, key: Array
-) -> AbstractController:
-    sizes = chi_size, config.hidden_size
-    if name == "feed-forward":
-        return FeedForward(*sizes, key=key)
-    if name in ("lstm", "peephole"):
-        bias = config.forget_bias
-        return Lstm(*sizes, peephole=name == "peephole", forget_bias=bias, key=key)
-    kind = load_class("approach.controller", name, AbstractController)
-    call = "Class(input_size, hidden_size, key=key)"
-    return _built(f"controller {name}", call, kind, *sizes, key=key)
-
-
 def _build_constraint(part: Part, hidden_size: int, key: Array) -> AbstractConstraint:
-    settings: dict[str, Any] = dict(part.settings)
-    if part.kind in CONSTRAINTS:
-        return CONSTRAINTS[part.kind](**settings)
-    kind = load_class("approach.constraints", part.kind, AbstractConstraint)
     offered = {"hidden_size": hidden_size, "key": key}
-    taken = inspect.signature(kind).parameters
-    settings = {name: offered[name] for name in offered if name in taken} | settings
-    constraint = _built(f"constraint {part}", "Class(**settings)", kind, **settings)
+    constraint: AbstractConstraint = _make(
+        CONSTRAINTS, part, AbstractConstraint, (), "Class(**settings)", offered=offered
+    )
     if not (constraint.changes_state or constraint.has_loss):
         raise SettingError(f"constraint {part} must define carry, loss or both")
     return constraint
@@ -101,28 +101,42 @@ def _build_constraint(part: Part, hidden_size: int, key: Array) -> AbstractConst
 
 def build_memory(part: Part, config: ModelConfig) -> AbstractMemory:
     """The memory of an approach, with the sizes of training."""
-    sizes, settings = (config.memory_size, config.word_size, config.num_reads), dict(part.settings)
-    if part.kind == "dnc":
-        return DNCMemory(*sizes, lookup=LOOKUPS[str(settings["lookup"])])
-    if part.kind in MEMORIES:
-        return MEMORIES[part.kind](*sizes, **settings)
-    kind = load_class("approach.memory", part.kind, AbstractMemory)
+    sizes = config.memory_size, config.word_size, config.num_reads
     call = "Class(memory_size, word_size, num_reads, **settings)"
-    return _built(f"memory {part}", call, kind, *sizes, **settings)
+    memory: AbstractMemory = _make(MEMORY, part, AbstractMemory, sizes, call)
+    return memory
 
 
-def _built(what: str, call: str, kind: type[T], /, *args: Any, **settings: Any) -> T:
-    """An instance of a user-defined class, or an error that shows the call that failed."""
-    parameters = inspect.signature(kind).parameters
+def _make(
+    setting: str,
+    part: Part,
+    base: type,
+    sizes: tuple[int, ...],
+    call: str,
+    *,
+    given: Mapping[str, Any] = MappingProxyType({}),
+    offered: Mapping[str, Any] = MappingProxyType({}),
+) -> Any:
+    """A part with its settings, those `given` to each, and those `offered` that it takes.
+
+    If a user-defined class cannot be built, the error shows the call that failed.
+    """
+    make = find_part(setting, part.kind, base)
+    parameters = inspect.signature(make).parameters
+    taken = {name: offered[name] for name in offered if name in parameters}
+    settings: dict[str, Any] = {**given, **taken, **dict(part.settings)}
+    if part.kind in PARTS[setting]:
+        return make(*sizes, **settings)
+    what = f"{NOUNS[setting]} {part}"
     if not any(it.kind is it.VAR_KEYWORD for it in parameters.values()):
-        refuse_unknown(what, settings, [*parameters][len(args) :])
+        refuse_unknown(what, settings, [*parameters][len(sizes) :])
     try:
-        inspect.signature(kind).bind(*args, **settings)
+        inspect.signature(make).bind(*sizes, **settings)
     except TypeError as error:
         raise SettingError(f"{what} cannot be built by {call}: {error}") from error
-    refuse_text(what, kind, settings)
+    refuse_text(what, make, settings)
     with naming_failures(what):
-        return kind(*args, **settings)
+        return make(*sizes, **settings)
 
 
 def _check_parts(approach: Approach, dnc: DNC) -> None:
@@ -130,7 +144,7 @@ def _check_parts(approach: Approach, dnc: DNC) -> None:
     cell = dnc.controller.cell_state(dnc.controller.initial_state())
     counts = jnp.full(BATCH, STEPS)
     for part, constraint in zip(approach.constraints, dnc.constraints, strict=True):
-        if part.kind not in CONSTRAINTS:
+        if part.kind not in PARTS[CONSTRAINTS]:
             is_on_reads = constraint.acts_on == "reads"
             one = jnp.zeros(dnc.memory.read_size) if is_on_reads else cell
             states = jnp.zeros((STEPS, BATCH, *one.shape))
@@ -139,7 +153,7 @@ def _check_parts(approach: Approach, dnc: DNC) -> None:
                 _require_shape(what, one.shape, constraint.carry, one, key)
             if constraint.has_loss:
                 _require_shape(f"loss of {part}", (BATCH,), constraint.loss, states, states, counts)
-    if approach.memory.kind not in MEMORIES:
+    if approach.memory.kind not in PARTS[MEMORY]:
         memory, xi = dnc.memory, jnp.zeros(dnc.memory.interface_size)
         read = lambda: memory(xi, memory.initial_state(xi.dtype))[1]  # noqa: E731
         _require_shape(f"reads of {approach.memory}", (memory.read_size,), read)

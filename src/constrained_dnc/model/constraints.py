@@ -12,7 +12,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from constrained_dnc.parts import check_settings
+from constrained_dnc.errors import require_integer, require_number
 from constrained_dnc.shapes import AnyArray, Array, Float, Int
 
 STATE_EPSILON = 1e-10
@@ -103,7 +103,8 @@ class Regularisation(AbstractConstraint):
     num_pairs: int = eqx.field(static=True)  # K
 
     def __check_init__(self) -> None:
-        check_settings("regularisation", vars(self))
+        require_number("regularisation.task_weight", self.task_weight, 0.0, 1.0)
+        require_integer("regularisation.num_pairs", self.num_pairs, 1)
 
     @property
     def name(self) -> str:
@@ -127,7 +128,7 @@ class Noise(AbstractConstraint):
     sigma: float = eqx.field(static=True)
 
     def __check_init__(self) -> None:
-        check_settings("noise", vars(self))
+        require_number("noise.sigma", self.sigma, 0.0)
 
     def carry(self, cell: Float[Array, "cell"], key: Array | None) -> Float[Array, "cell"]:
         if key is None:
@@ -145,7 +146,7 @@ class Rounding(AbstractConstraint):
     levels: int = eqx.field(static=True)
 
     def __check_init__(self) -> None:
-        check_settings("rounding", vars(self))
+        require_integer("rounding.levels", self.levels, 2)
 
     def carry(self, cell: Float[Array, "cell"], key: Array | None) -> Float[Array, "cell"]:
         steps = (self.levels - 1) / 2
@@ -162,15 +163,6 @@ class Snapping(AbstractConstraint):
     def carry(self, cell: Float[Array, "cell"], key: Array | None) -> Float[Array, "cell"]:
         distances = jnp.sum((self.states - cell) ** 2, axis=-1)
         return self.states[jnp.argmin(distances)]
-
-
-CONSTRAINTS: dict[str, type[AbstractConstraint]] = {
-    "compression": Compression,
-    "regularisation": Regularisation,
-    "noise": Noise,
-    "rounding": Rounding,
-}
-"""The built-in constraints by the names that approaches use."""
 
 
 def state_loss(

@@ -6,6 +6,7 @@ A user-defined controller is a subclass of `AbstractController`; see `docs/exten
 from __future__ import annotations
 
 from abc import abstractmethod
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -135,6 +136,10 @@ class Lstm(AbstractController):
 
     def with_cell_state(self, state: LstmState, cell: Float[Array, "cell"]) -> LstmState:
         return LstmState(cell, state.hidden)
+
+
+peephole_lstm = partial(Lstm, peephole=True)
+"""The built-in controller `peephole`."""
 
 
 class FeedForward(AbstractController):

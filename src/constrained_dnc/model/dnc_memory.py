@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.typing import DTypeLike
 
-from constrained_dnc.errors import require_integer
+from constrained_dnc.errors import SettingError, one_of, require_integer
 from constrained_dnc.model.addressing import (
     allocation_weights,
-    content_weights,
-    content_weights_of_used_slots,
     link_after_write,
     one_hot,
     precedence_after_write,
@@ -23,15 +21,23 @@ from constrained_dnc.model.addressing import (
 )
 from constrained_dnc.model.growing import Growing, slot_mask, slots_after_growth
 from constrained_dnc.model.memory import AbstractMemory, cut
+from constrained_dnc.parts import LOOKUP, PARTS, find_part
 from constrained_dnc.shapes import Array, Float, Int
 
-LOOKUPS: dict[str, Callable[..., Float[Array, "heads slots"]]] = {
-    "every-slot": content_weights,
-    "used-slots": content_weights_of_used_slots,
-}
-"""How keys are compared with the memory, by the names that approaches use."""
+Lookup: TypeAlias = Callable[..., Float[Array, "heads slots"]]
+"""A function such as `addressing.content_weights`."""
+
 WRITES = ("soft", "one-hot", "one-hot-allocation")
 """How sharp writes are: as computed, all weight on one slot, or all allocation on one slot."""
+
+
+def _find_lookup(lookup: str | Lookup) -> Lookup:
+    """A look-up by its name."""
+    if not isinstance(lookup, str):
+        return lookup
+    if lookup not in PARTS[LOOKUP]:
+        raise SettingError(LOOKUP, lookup, one_of(PARTS[LOOKUP], lookup))
+    return find_part(LOOKUP, lookup)
 
 
 class MemoryState(eqx.Module):
@@ -68,9 +74,7 @@ class DNCMemory(AbstractMemory):
     size: int | Growing = eqx.field(static=True)
     word_size: int = eqx.field(static=True)
     num_reads: int = eqx.field(static=True)
-    lookup: Callable[..., Float[Array, "heads slots"]] = eqx.field(
-        static=True, default=content_weights
-    )
+    lookup: Lookup = eqx.field(static=True, default="every-slot", converter=_find_lookup)
     writes: str = eqx.field(static=True, default="soft")  # one of WRITES; one-hot has no gradient
 
     def __check_init__(self) -> None:

@@ -22,7 +22,7 @@ from constrained_dnc.config import (
     parse_curriculum,
 )
 from constrained_dnc.errors import SettingError
-from constrained_dnc.parts import kind_of, split_recipe
+from constrained_dnc.parts import kind_of, parse_part
 from constrained_dnc.plugins import is_import_path, load_function, naming_failures
 from constrained_dnc.shapes import Array
 from constrained_dnc.tasks.task import AbstractTask, Batch, generator_of
@@ -49,8 +49,9 @@ def make_curriculum(config: TrainingConfig) -> Curriculum:
     if text == NO_CURRICULUM:
         return lambda iteration: (shortest, longest)
     if is_import_path(kind_of(text)):
-        kind, settings = split_recipe(CURRICULUM, text)
-        function: Callable[[int], Any] = partial(load_function(CURRICULUM, kind), **settings)
+        part = parse_part(text, CURRICULUM)
+        function: Callable[[int], Any] = load_function(CURRICULUM, part.kind)
+        function = partial(function, **dict(part.settings))
     else:
         stages = parse_curriculum(text, shortest, longest)
 

@@ -16,11 +16,17 @@ import jax.numpy as jnp
 import optax
 
 from constrained_dnc.config import TrainingConfig
-from constrained_dnc.errors import SettingError, first_line, one_of
-from constrained_dnc.parts import refuse_text, split_recipe
+from constrained_dnc.errors import (
+    SettingError,
+    first_line,
+    one_of,
+    require_integer,
+    require_number,
+)
+from constrained_dnc.parts import PARTS, SCHEDULE, find_part, parse_part, refuse_text
 from constrained_dnc.plugins import is_import_path, load_function
 
-OPTIMISER, SCHEDULE = "training.optimiser", "training.schedule"
+OPTIMISER = "training.optimiser"
 FIELDS = {"beta_1": "b1", "beta_2": "b2", "epsilon": "eps", "weight_decay": "weight_decay"}
 """Settings of the config, and their names in optax."""
 
@@ -67,7 +73,9 @@ def make_optimiser(config: TrainingConfig) -> optax.GradientTransformation:
     Args:
         config: Names the optimiser, its settings, its schedule and the largest norm.
     """
-    kind, settings = split_recipe(OPTIMISER, config.optimiser)
+    part = parse_part(config.optimiser, OPTIMISER)
+    kind = part.kind
+    settings: dict[str, Any] = dict(part.settings)
     function, rate = _find_optimiser(kind), make_schedule(config)
     refuse_text(kind, function, settings)
     settings = _fields_for(kind, function, settings, config) | settings
@@ -104,11 +112,12 @@ def make_schedule(config: TrainingConfig) -> Rate:
     Args:
         config: Names the schedule; the built-in ones end after its number of iterations.
     """
-    kind, settings = split_recipe(SCHEDULE, config.schedule)
-    if not is_import_path(kind):
-        return _built_in_schedule(kind, config.learning_rate, config.iterations, **settings)
-    function = load_function(SCHEDULE, kind)
-    refuse_text(kind, function, settings)
+    part = parse_part(config.schedule, SCHEDULE)
+    function, settings = find_part(SCHEDULE, part.kind), dict(part.settings)
+    if part.kind in PARTS[SCHEDULE]:
+        rate: Rate = function(config.learning_rate, config.iterations, **settings)
+        return rate
+    refuse_text(part.kind, function, settings)
     schedule = partial(function, **settings)
     try:
         shape = jax.eval_shape(lambda count: jnp.asarray(schedule(count)), jnp.int32(0)).shape
@@ -119,17 +128,31 @@ def make_schedule(config: TrainingConfig) -> Rate:
     return schedule
 
 
-def _built_in_schedule(
-    kind: str, rate: float, iterations: int, final: float = 0.0, warmup: int | None = None
-) -> Rate:
-    if kind == "linear":
-        return optax.linear_schedule(rate, final * rate, iterations)
-    if kind == "cosine":
-        return optax.cosine_decay_schedule(rate, iterations, alpha=final)
-    if kind == "warmup-cosine":
-        warmup = warmup or max(1, iterations // 10)
-        return optax.warmup_cosine_decay_schedule(0.0, rate, warmup, iterations, final * rate)
+def constant(rate: float, iterations: int) -> Rate:
+    """The largest rate throughout."""
     return rate
+
+
+def linear(rate: float, iterations: int, final: float) -> Rate:
+    """Along a line from `rate` to `final` times it."""
+    require_number("linear.final", final, 0.0, 1.0)
+    return optax.linear_schedule(rate, final * rate, iterations)
+
+
+def cosine(rate: float, iterations: int, final: float) -> Rate:
+    """Along half a cosine from `rate` to `final` times it."""
+    require_number("cosine.final", final, 0.0, 1.0)
+    return optax.cosine_decay_schedule(rate, iterations, alpha=final)
+
+
+def warmup_cosine(rate: float, iterations: int, final: float, warmup: int | None = None) -> Rate:
+    """Along a line from 0 to `rate` for `warmup` iterations, by default a tenth, then a cosine."""
+    require_number("warmup-cosine.final", final, 0.0, 1.0)
+    if warmup is None:
+        warmup = max(1, iterations // 10)
+    else:
+        require_integer("warmup-cosine.warmup", warmup, 1, iterations - 1)
+    return optax.warmup_cosine_decay_schedule(0.0, rate, warmup, iterations, final * rate)
 
 
 def _unusable(setting: str, text: str, error: Exception) -> SettingError:

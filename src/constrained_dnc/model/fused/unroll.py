@@ -13,14 +13,16 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from constrained_dnc.errors import RunError, SettingError, require_integer
+from constrained_dnc.model.addressing import content_weights, content_weights_of_used_slots
 from constrained_dnc.model.config import MAX_THREADS
 from constrained_dnc.model.constraints import Compression, Noise, Rounding, Snapping
 from constrained_dnc.model.controllers import FeedForward, Lstm, LstmState
 from constrained_dnc.model.dnc import DNC, DNCState
-from constrained_dnc.model.dnc_memory import LOOKUPS, DNCMemory, MemoryState
+from constrained_dnc.model.dnc_memory import DNCMemory, MemoryState
 from constrained_dnc.model.growing import Growing
 from constrained_dnc.model.leaves import named_leaves
 
+LOOKUPS = (content_weights, content_weights_of_used_slots)
 _why_missing: str | None = None
 try:
     import constrained_dnc.model.fused._kernel as _kernel  # noqa: PLR0402 (absent or broken?)
@@ -168,7 +170,7 @@ def _unsupported_part(dnc: DNC) -> str | None:
     controller, memory = dnc.controller, dnc.memory
     if type(controller) not in (Lstm, FeedForward):
         return f"{type(controller).__name__} is a user-defined controller"
-    if type(memory) is not DNCMemory or memory.lookup not in LOOKUPS.values():
+    if type(memory) is not DNCMemory or memory.lookup not in LOOKUPS:
         return f"fused has no memory {type(memory).__name__}"
     if type(controller) is FeedForward and dnc.changes_state:
         return "a feed-forward controller has no state to constrain"
@@ -223,7 +225,7 @@ def _plan(structure: Any) -> tuple[_kernel.Settings, list[str | None]]:
         memory.num_reads,
         forget_bias,
         dnc.clip_value,
-        memory.lookup is LOOKUPS["used-slots"],
+        memory.lookup is content_weights_of_used_slots,
         memory.writes,
     )
     paths = (path for path, _ in named_leaves(dnc))
