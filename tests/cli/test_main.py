@@ -1,6 +1,7 @@
 """Help, completion, and what a mistake or a shortage costs: one sentence."""
 
 import errno
+import json
 import os
 import pty
 import shlex
@@ -118,6 +119,20 @@ def test_a_full_output_is_one_sentence_and_a_reader_that_leaves_none():
     assert full.stderr == "cdnc: [Errno 28] No space left on device\n"
     left = subprocess.run(f"{command} | head -1", shell=True, stderr=subprocess.PIPE, check=True)
     assert left.stderr == b""
+
+
+def test_closed_streams_take_no_file_in_their_place(tmp_path):
+    """The first file that a process opens would be its standard output."""
+    train = "train copy --preset smoke --training.iterations 10 --run-dir run"
+    for command, streams in ((train, "<&- >&-"), ("predict run 31", ">&- 2>&-"), ("show", ">&-")):
+        call = f"{PYTHON} -m constrained_dnc {command} {streams}"
+        done = subprocess.run(
+            call, shell=True, cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, done.stdout) == (0, ""), done.stderr
+        assert "Traceback" not in done.stderr
+    for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines():
+        assert json.loads(line)["iteration"] == 10
 
 
 def test_a_terminal_that_lacks_characters():

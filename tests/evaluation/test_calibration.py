@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from jaxtyping import Array, Float
 
+from constrained_dnc.errors import SettingError
 from constrained_dnc.evaluation.digital import (
     Candidates,
     Digital,
@@ -16,14 +17,16 @@ from constrained_dnc.evaluation.digital import (
     state_count,
 )
 from constrained_dnc.evaluation.states import SCORE_BATCHES, calibration_batches
+from constrained_dnc.machine.extraction import extract_machine
 from constrained_dnc.model.build import build_dnc
 from constrained_dnc.model.controllers import AbstractController, ControllerStep
 from constrained_dnc.model.dnc_memory import WRITES
 from constrained_dnc.model.leaves import with_fields
 from constrained_dnc.parts import APPROACHES
 from constrained_dnc.tasks.registry import get_task
+from constrained_dnc.training.parameters import initial_model
 from constrained_dnc.training.run import load_pretrained
-from tiny_runs import TINY_MODEL
+from tiny_runs import TINY_MODEL, tiny_config
 
 COPY = get_task("copy")
 
@@ -145,7 +148,7 @@ def test_the_rule_takes_the_hardest_writes_and_fewest_states_without_harm(
     monkeypatch.setattr(
         "constrained_dnc.evaluation.digital.Candidates", made_up({("soft", 0): FINE, **table})
     )
-    digital = calibrate(tiny(), COPY)
+    digital = calibrate(tiny(), COPY, lengths=(5, 10, 15))
     assert (digital.writes, 0 if digital.states is None else len(digital.states)) == choice
     assert digital.state_count == (count or None)
 
@@ -212,6 +215,17 @@ def test_a_user_defined_controller_can_be_digitised(kind):
 def test_state_counts_of_one_state_and_of_none():
     """A fresh model answers no better than one that ignores the input."""
     assert state_count(tiny(), COPY, lengths=(2,)) is None
+
+
+def test_a_model_knows_the_lengths_it_was_trained_on_or_they_are_asked_for():
+    for count in (state_count, calibrate, extract_machine):
+        with pytest.raises(
+            SettingError, match=r"training lengths are needed, such as lengths=\(5,"
+        ):
+            count(tiny(), COPY)
+    trained = initial_model(tiny_config(min_length=3, max_length=6))
+    assert Candidates(trained, "copy").lengths == (3, 4, 6)
+    assert Candidates(trained, "copy", (2,)).lengths == (2,)
 
 
 @pytest.mark.parametrize(

@@ -274,6 +274,9 @@ def test_a_state_of_another_kind_is_refused():
         (np.zeros((4, 2, 7), np.float32), r"must be \(time, batch, 3\).*, not \(4, 2, 7\)"),
         (np.zeros((0, 2, 3), np.float32), "none of them 0"),
         (np.zeros((4, 2, 3), np.int32), "dtype of inputs must be float32"),
+        (np.zeros((4, 2, 3), ">f4"), "dtype of inputs must be float32.*, not '>f4'"),
+        (np.zeros((4, 2, 3), object), "dtype of inputs must be float32.*, not 'object'"),
+        (np.zeros((4, 2, 3), "U1"), "dtype of inputs must be float32.*, not '<U1'"),
     ],
 )
 def test_bad_inputs_are_refused_in_one_sentence(inputs, sentence):

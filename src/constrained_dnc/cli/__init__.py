@@ -57,6 +57,7 @@ cdnc --print-completion bash|fish|zsh prints a completion script for your shell.
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command. A user's mistake gives one sentence and exit code 2, a bad file code 1."""
+    _open_closed_streams()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # where its encoding lacks a character
     try:
@@ -77,6 +78,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(error, RuntimeError) and "RESOURCE_EXHAUSTED" not in str(error):  # of JAX
             raise
         return _fail(f"not enough memory ({first_line(error)})", 1)
+
+
+def _open_closed_streams() -> None:
+    """Connect closed standard streams to /dev/null: otherwise the next file takes their place."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - to the end of the process
 
 
 def _fail(reason: object, code: int) -> int:

@@ -17,11 +17,11 @@ from jaxtyping import Float
 
 from constrained_dnc.errors import RunError, SettingError
 from constrained_dnc.evaluation.states import (
-    LENGTHS,
     SCORE_BATCHES,
     calibration_batches,
     centroids,
     spread,
+    training_lengths_of,
     training_states,
     unroll_side_by_side,
 )
@@ -91,13 +91,14 @@ class Candidates:
         self,
         model: DNC,
         task: AbstractTask | str,
-        lengths: Iterable[int] = LENGTHS,
+        lengths: Iterable[int] | None = None,
         seed: int = 0,
         threads: int | None = None,
     ):
         self.model = model
         self.task = get_task(task) if isinstance(task, str) else task
-        self.lengths, self.seed, self.threads = tuple(lengths), seed, threads
+        self.lengths = training_lengths_of(model, lengths)
+        self.seed, self.threads = seed, threads
         self.batches = calibration_batches(self.task, self.lengths, SCORE_BATCHES, seed)
         self.measured: dict[tuple[str, int | None], Measured] = {}
         self._states: dict[str, Float[np.ndarray, "states cell"]] = {}
@@ -200,7 +201,7 @@ def state_count(
     model: DNC,
     task: AbstractTask | str,
     *,
-    lengths: Iterable[int] = LENGTHS,
+    lengths: Iterable[int] | None = None,
     seed: int = 0,
     threads: int | None = None,
 ) -> int | None:
@@ -209,7 +210,8 @@ def state_count(
     Args:
         model: A trained model.
         task: The task it was trained on, or its name.
-        lengths: Training lengths, on which states are clustered and scored.
+        lengths: Training lengths, on which states are clustered and scored; by default three of
+            those that the model was trained on. A model of a run knows them.
         seed: Fixes the samples; neither training nor evaluation uses them.
         threads: Threads of the kernel, by default one per core.
 
@@ -247,7 +249,7 @@ def calibrate(
     model: DNC,
     task: AbstractTask | str,
     *,
-    lengths: Iterable[int] = LENGTHS,
+    lengths: Iterable[int] | None = None,
     seed: int = 0,
     threads: int | None = None,
 ) -> Digital:
@@ -264,7 +266,8 @@ def calibrate(
     Args:
         model: A trained model.
         task: The task it was trained on, or its name.
-        lengths: Training lengths: others would make the choice unfair.
+        lengths: Training lengths, as others would make the choice unfair; by default three of those
+            that the model was trained on. A model of a run knows them.
         seed: Fixes the samples; neither training nor evaluation uses them.
         threads: Threads of the kernel, by default one per core.
     """
@@ -300,13 +303,13 @@ def _fewest_states(candidates: Candidates, writes: str) -> Float[np.ndarray, "co
     return candidates.centroids(writes, next(filter(is_kept, STATE_COUNTS)))
 
 
-def digitise(model: DNC, task: AbstractTask | str, *, lengths: Iterable[int] = LENGTHS) -> DNC:
+def digitise(model: DNC, task: AbstractTask | str, *, lengths: Iterable[int] | None = None) -> DNC:
     """The model with hard writes and snapped states, as far as `calibrate` chooses them.
 
     Args:
         model: A trained model.
         task: The task it was trained on, or its name.
-        lengths: Training lengths, on which the parts are chosen.
+        lengths: Training lengths, see `calibrate`.
     """
     return calibrate(model, task, lengths=lengths).apply(model)
 

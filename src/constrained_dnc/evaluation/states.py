@@ -14,7 +14,7 @@ import sklearn.metrics
 from jaxtyping import Bool, Float, Float32
 from threadpoolctl import threadpool_limits
 
-from constrained_dnc.config import TRAINING_LENGTHS
+from constrained_dnc.errors import SettingError
 from constrained_dnc.model.backend import choose_backend
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.tasks.task import AbstractTask, Batch
@@ -37,8 +37,14 @@ def spread(shortest: int, longest: int) -> tuple[int, ...]:
     return tuple(sorted({shortest, (shortest + longest) // 2, longest}))
 
 
-LENGTHS = spread(*TRAINING_LENGTHS)
-"""Lengths at which a model without a run is calibrated."""
+def training_lengths_of(model: DNC, lengths: Iterable[int] | None = None) -> tuple[int, ...]:
+    """The given training lengths or, by default, three of those that the model was trained on."""
+    if lengths is not None:
+        return tuple(lengths)
+    if model.training_lengths is None:
+        known = "a model of a run knows them"
+        raise SettingError(f"training lengths are needed, such as lengths=(5, 10, 15); {known}")
+    return spread(*model.training_lengths)
 
 
 def calibration_batches(
@@ -82,12 +88,13 @@ def unroll_side_by_side(
 def training_states(
     model: DNC,
     task: AbstractTask,
-    lengths: Iterable[int] = LENGTHS,
+    lengths: Iterable[int] | None = None,
     *,
     seed: int = 0,
     threads: int | None = None,
 ) -> Float32[np.ndarray, "states cell"]:
     """The cell states that a model carries on samples of training lengths, step by step."""
+    lengths = training_lengths_of(model, lengths)
     batches = calibration_batches(task, lengths, STATE_BATCHES, seed)
     visited = unroll_side_by_side(model, task, batches, threads)
     return np.concatenate(

@@ -108,7 +108,8 @@ def subject_of(
         if task is None:
             raise SettingError("a model needs its task, such as task='copy'")
         task = get_task(task) if isinstance(task, str) else task
-        subject = Subject(model, task, settings or EvaluationConfig())
+        longest = (model.training_lengths or TRAINING_LENGTHS)[1]
+        subject = Subject(model, task, settings or EvaluationConfig(), longest)
         return subject if inference == "network" else _digitised(subject, calibrate(model, task))
     if task is not None:
         raise SettingError("a run knows its task: leave the argument out")

@@ -9,9 +9,8 @@ from itertools import product
 import numpy as np
 from jaxtyping import Float, Int
 
-from constrained_dnc.config import TRAINING_LENGTHS
 from constrained_dnc.errors import require_integer
-from constrained_dnc.evaluation.states import unroll_side_by_side
+from constrained_dnc.evaluation.states import training_lengths_of, unroll_side_by_side
 from constrained_dnc.machine.automaton import UNKNOWN, Machine
 from constrained_dnc.machine.clustering import (
     Clusters,
@@ -78,7 +77,8 @@ def extract_machine(
     Args:
         model: A trained model.
         task: The task it was trained on, or its name.
-        lengths: Training lengths, by default all of the paper's, 5 to 15.
+        lengths: Training lengths, by default all that the model was trained on. A model of a run
+            knows them.
         states: The number of states, if it is set.
         reads: The number of read symbols, if it is set; 1 takes no notice of what is read.
         commands: The number of commands, if it is set.
@@ -89,7 +89,8 @@ def extract_machine(
             require_integer(setting, value, 1)
     task = get_task(task) if isinstance(task, str) else task
     if lengths is None:
-        lengths = range(TRAINING_LENGTHS[0], TRAINING_LENGTHS[1] + 1)
+        known = training_lengths_of(model)
+        lengths = range(min(known), max(known) + 1)
     lengths = tuple(sorted(set(lengths)))
     recording = record(model, task, lengths, SAMPLES, seed)
     state_clusters = cluster(recording.state, max(*STATES, states or 0), seed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -72,6 +73,8 @@ class DNC(eqx.Module):
     output_bias: Float[Array, "outputs"]
     input_size: int = eqx.field(static=True)
     clip_value: float | None = eqx.field(static=True)
+    training_lengths: tuple[int, int] | None = eqx.field(static=True)
+    """The shortest and the longest input in training, if the model is that of a config."""
 
     def __init__(
         self,
@@ -107,6 +110,7 @@ class DNC(eqx.Module):
         self.output_bias = jnp.zeros(output_size)
         self.input_size = input_size
         self.clip_value = clip_value
+        self.training_lengths = None
 
     @property
     def output_size(self) -> int:
@@ -262,7 +266,9 @@ class DNC(eqx.Module):
             raise SettingError(
                 "the shape of inputs", shape, f"(time, batch, {self.input_size}), none of them 0"
             )
-        dtype, expected = jnp.result_type(inputs), self.interface_bias.dtype
+        dtype, expected = inputs.dtype, self.interface_bias.dtype
+        with suppress(TypeError):  # objects, text, foreign byte order
+            dtype = jnp.result_type(inputs)
         if dtype != expected:
             raise SettingError("the dtype of inputs", str(dtype), f"{expected}, as in the model")
 

@@ -15,7 +15,7 @@ from constrained_dnc.files import Tensors, checksum, read_tensors, write_tensors
 from constrained_dnc.model.backend import AbstractBackend, choose_backend
 from constrained_dnc.model.build import build_dnc
 from constrained_dnc.model.dnc import DNC
-from constrained_dnc.model.leaves import fill_leaves, name_leaves
+from constrained_dnc.model.leaves import fill_leaves, name_leaves, with_fields
 from constrained_dnc.tasks.registry import get_task
 from constrained_dnc.training.batches import random_key
 from constrained_dnc.training.folder import START
@@ -39,10 +39,11 @@ def with_parameters(model: Model, tensors: Tensors, prefix: str = "parameters") 
 
 def initial_model(config: Config) -> DNC:
     """The model before training, in single precision whatever JAX's default is."""
-    task = get_task(config.task)
+    task, training = get_task(config.task), config.training
     try:
         with jax.enable_x64(False):
-            return build_dnc(config.approach, task, config.model, key=random_key(config.seed))
+            model = build_dnc(config.approach, task, config.model, key=random_key(config.seed))
+        return with_fields(model, training_lengths=(training.min_length, training.max_length))
     except (NotImplementedError, OverflowError) as error:  # JAX draws at most 2**64 bits at once
         raise SettingError(f"model is too large ({first_line(error)})") from error
 

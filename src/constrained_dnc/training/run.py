@@ -40,7 +40,7 @@ from constrained_dnc.files import (
 )
 from constrained_dnc.model import fused
 from constrained_dnc.model.dnc import DNC
-from constrained_dnc.model.leaves import name_leaves
+from constrained_dnc.model.leaves import name_leaves, with_fields
 from constrained_dnc.plugins import (
     COPIES,
     copy_name,
@@ -299,6 +299,7 @@ def save_run(
 def _single_precision(config: Config, model: DNC) -> DNC:
     """The model with parameters in single precision; refused unless the config describes it."""
     expected = initial_model(config)
+    model = with_fields(model, training_lengths=expected.training_lengths)
     parameters, others = eqx.partition(model, eqx.is_inexact_array)
     parameters = jax.tree.map(lambda leaf: np.asarray(leaf, np.float32), parameters)
     try:
