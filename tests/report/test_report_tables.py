@@ -134,6 +134,12 @@ def test_p_values_stand_beside_the_papers(small_report: Report) -> None:
     assert "paper" not in others.cells.index.get_level_values(2)
 
 
+def test_one_seed_against_one_is_no_test(tmp_path: Path) -> None:
+    request = Request(("copy",), ("stateful-baseline", "mine"), trials=1, samples=2, analysis=False)
+    report = Report(read_study(write_study(tmp_path, request)))
+    assert not list(score_tables.pair_tests(report.rules, "50"))
+
+
 def test_explained_variance_is_the_mean_of_the_papers_stateful_approaches(tmp_path: Path) -> None:
     names = ("stateful-baseline", "stateless-baseline", "reg", "peephole")
     path = write_study(tmp_path, Request(("logic",), names, trials=2, samples=2, extended=False))

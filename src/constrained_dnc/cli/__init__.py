@@ -18,7 +18,10 @@ from constrained_dnc.errors import RunError, SettingError, did_you_mean, first_l
 
 GROUPS = {  # title: {command: (module, summary)}
     "look at tasks and trained models": {
-        "demo": ("demo", "a baseline and a constrained model on the same problems"),
+        "demo": (
+            "demo",
+            "the same problems for a baseline and a constrained model",
+        ),
         "zoo": ("zoo", "list the pretrained models and the lengths they reach"),
         "show": ("library", "list tasks and approaches, or draw one sample step by step"),
         "predict": ("runs", "answer problems with a trained model"),
@@ -48,7 +51,7 @@ EXAMPLES = """cdnc COMMAND --help lists the options of a command.
 examples:
   cdnc demo
   cdnc predict zoo:sort/compr+reg "3 1 4 1 0"
-  cdnc train copy --preset smoke --run-dir runs/first
+  cdnc train copy --run-dir runs/first
   cdnc evaluate runs/first
   cdnc study --preset quick
 

@@ -118,9 +118,9 @@ def pair_tests(rules: Mapping[str, Findings], memory: str) -> Iterator[Table]:
     main = next(iter(rules.values()))
     for others in (False, True):
         tests = {rule: it.pair_tests(memory, others) for rule, it in beside_paper(rules).items()}
+        if all(test.trials == (1, 1) for made in tests.values() for test in made):
+            continue  # none, or none that can tell anything
         parts = {rule: pd.DataFrame(made) for rule, made in tests.items() if made}
-        if not parts:
-            continue
         frame = pd.concat(parts, names=["source", None]).reset_index("source")
         paper = {} if others else main.paper(published.pairwise_p, memory)
         if paper:
