@@ -274,7 +274,7 @@ class Approach:
             require_kind(CONSTRAINTS, kind)
         require_kind(MEMORY, self.memory.kind)
         require_kind(CONTROLLER, parse_part(self.controller, CONTROLLER).kind)
-        if self.constraints and self.controller == "feed-forward":
+        if self.controller == "feed-forward" and any(kind in PARTS[CONSTRAINTS] for kind in kinds):
             raise SettingError("the feed-forward controller has no state to constrain")
 
     @property

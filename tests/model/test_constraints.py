@@ -372,6 +372,12 @@ class LargeReads(AbstractConstraint):
         return jnp.mean(before**2 + 3 * carried, axis=(0, 2))
 
 
+def test_a_controller_without_a_state_may_have_its_reads_constrained():
+    assert model_of(own("Halved"), controller="feed-forward").constrains_reads
+    with pytest.raises(SettingError, match=r"feed-forward controller has no state .* by .*Sparse"):
+        model_of(own("Sparse"), controller="feed-forward")
+
+
 def test_a_constraint_may_act_on_reads_instead_of_states():
     """Half the reads are the same as twice the reads with half of the weights they meet."""
     model = model_of("compression", own("LargeReads"), own("Halved"), controller="peephole")

@@ -144,6 +144,9 @@ def _check_parts(approach: Approach, dnc: DNC) -> None:
     cell = dnc.controller.cell_state(dnc.controller.initial_state())
     counts = jnp.full(BATCH, STEPS)
     for part, constraint in zip(approach.constraints, dnc.constraints, strict=True):
+        if constraint.acts_on == "states" and not cell.size:
+            controller = f"the {approach.controller} controller"
+            raise SettingError(f"{controller} has no state to constrain by {part.kind}")
         if part.kind not in PARTS[CONSTRAINTS]:
             is_on_reads = constraint.acts_on == "reads"
             one = jnp.zeros(dnc.memory.read_size) if is_on_reads else cell

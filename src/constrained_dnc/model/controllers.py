@@ -125,6 +125,7 @@ class Lstm(AbstractController):
         seen = jnp.concatenate([inputs, recurrent])
         gates = jnp.split(self.weight @ seen + self.bias, 4)
         input_gate, forget_gate, candidate, output_gate = gates
+        # c = f c + i tanh(g), h = o tanh(c): with compression, the same tanh(c) is carried
         kept = jax.nn.sigmoid(forget_gate + self.forget_bias) * state.cell
         cell = kept + jax.nn.sigmoid(input_gate) * jnp.tanh(candidate)
         squashed = jnp.tanh(cell)

@@ -182,12 +182,12 @@ class DNC(eqx.Module):
         hidden = self._clip(step.hidden)
         controller, before = self._constrain(step, key)
 
-        interface = self.interface_weight @ hidden + self.interface_bias
+        interface = self.interface_weight @ hidden + self.interface_bias  # xi
         memory, reads = self.memory(interface, state.memory)
         reads, reads_before = self._constrain_reads(reads, key)
         before |= reads_before
 
-        outputs = self._clip(
+        outputs = self._clip(  # y, of the reads of this step; the controller sees them at the next
             self.output_weight @ hidden + self.readout_weight @ reads + self.output_bias
         )
         internals = Internals(
