@@ -533,7 +533,7 @@ PAPER = Preset(
 DEMO = Preset(
     "demo",
     ModelConfig(),
-    TrainingConfig(iterations=8000, window=100),
+    TrainingConfig(iterations=10_000, window=100),
     EvaluationConfig(
         lengths="2..60",
         batches=2,
