@@ -304,8 +304,8 @@ class Config:
         training, approach = self.training, self.approach
         texts = approach.controller, training.optimiser, training.schedule, training.curriculum
         names = [self.task, *map(kind_of, texts)]
-        names += [part.kind for part in (*approach.constraints, approach.memory)]
-        return tuple(filter(is_import_path, dict.fromkeys(names)))
+        paths = [path for part in (*approach.constraints, approach.memory) for path in part.paths]
+        return tuple(filter(is_import_path, dict.fromkeys([*names, *paths])))
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -642,8 +642,8 @@ def with_absolute_paths(config: Config) -> Config:
 
     approach = dataclasses.replace(
         located(config.approach, "controller", convert=with_absolute_path),
-        constraints=tuple(located(part, "kind") for part in config.approach.constraints),
-        memory=located(config.approach.memory, "kind"),
+        constraints=tuple(part.with_absolute_paths() for part in config.approach.constraints),
+        memory=config.approach.memory.with_absolute_paths(),
     )
     names = ("optimiser", "schedule", "curriculum")
     training = located(config.training, *names, convert=with_absolute_path)

@@ -40,12 +40,14 @@ class BuiltIn:
     """The module and the class or function that makes it."""
     settings: Mapping[str, Value] = field(default_factory=dict)
     """Its settings and their defaults."""
-    optional: tuple[str, ...] = ()
-    """Its settings without a default."""
+    optional: Mapping[str, type] = field(default_factory=dict)
+    """Its settings without a default, and their types."""
 
 
 CONTROLLER, CONSTRAINTS, MEMORY = "approach.controller", "approach.constraints", "approach.memory"
 LOOKUP, SCHEDULE = "dnc.lookup", "training.schedule"
+LOOKUPS = ("lookup", "read_lookup", "write_lookup")
+"""The settings of the memory `dnc` that name a look-up: for both, for reads, for writes."""
 PARTS: dict[str, dict[str, BuiltIn]] = {
     CONTROLLER: {
         "lstm": BuiltIn("model.controllers:Lstm"),
@@ -61,7 +63,11 @@ PARTS: dict[str, dict[str, BuiltIn]] = {
         "rounding": BuiltIn("model.constraints:Rounding", {"levels": 3}),
     },
     MEMORY: {
-        "dnc": BuiltIn("model.dnc_memory:DNCMemory", {"lookup": "every-slot"}),
+        "dnc": BuiltIn(
+            "model.dnc_memory:DNCMemory",
+            {"lookup": "every-slot"},
+            {"read_lookup": str, "write_lookup": str},
+        ),
         "ntm": BuiltIn("model.ntm_memory:NTMMemory"),
         "none": BuiltIn("model.memory:NoMemory"),
     },
@@ -73,7 +79,9 @@ PARTS: dict[str, dict[str, BuiltIn]] = {
         "constant": BuiltIn("training.optimiser:constant"),
         "linear": BuiltIn("training.optimiser:linear", {"final": 0.0}),
         "cosine": BuiltIn("training.optimiser:cosine", {"final": 0.0}),
-        "warmup-cosine": BuiltIn("training.optimiser:warmup_cosine", {"final": 0.0}, ("warmup",)),
+        "warmup-cosine": BuiltIn(
+            "training.optimiser:warmup_cosine", {"final": 0.0}, {"warmup": int}
+        ),
     },
 }
 """All built-in parts, by the setting that names them. Optimisers are the functions of optax."""
@@ -168,33 +176,46 @@ class Part:
         settings = dict(self.settings)
         if built_in := _BY_KIND.get(self.kind):
             defaults = built_in.settings
-            refuse_unknown(self.kind, settings, [*defaults, *built_in.optional])
-            settings = {**defaults, **settings}
+            types = {**{name: type(defaults[name]) for name in defaults}, **built_in.optional}
+            refuse_unknown(self.kind, settings, types)
             settings = {
-                name: _of_type(f"{self.kind}.{name}", value, defaults.get(name))
-                for name, value in settings.items()
+                name: _of_type(f"{self.kind}.{name}", value, types[name])
+                for name, value in {**defaults, **settings}.items()
             }
         else:
             settings = dict(sorted(settings.items()))
         object.__setattr__(self, "settings", tuple(settings.items()))
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The import paths of the user-defined code that it uses."""
+        return tuple(filter(is_import_path, [self.kind, *self._lookups().values()]))
+
+    def with_absolute_paths(self) -> Part:
+        """The part with absolute paths to user-defined files."""
+        lookups = {name: absolute(path) for name, path in self._lookups().items()}
+        return Part(absolute(self.kind), tuple({**dict(self.settings), **lookups}.items()))
+
+    def _lookups(self) -> dict[str, str]:
+        names = LOOKUPS if self.kind == "dnc" else ()
+        return {name: str(value) for name, value in self.settings if name in names}
 
     def __str__(self) -> str:
         """The text that `parse_part` reads."""
         return ",".join([self.kind, *(f"{name}={value}" for name, value in self.settings)])
 
 
-def _of_type(setting: str, value: Value, default: Value | None) -> Value:
-    """The value as a number of Python if the default is one; 1 and 1.0 are one setting."""
+def _of_type(setting: str, value: Value, kind: type) -> Value:
+    """The value as a number of Python if it must be one; 1 and 1.0 are one setting."""
     is_number = isinstance(value, Real) and not isinstance(value, bool) and abs(value) <= LARGEST
-    if isinstance(default, int):
-        if not (is_number and isinstance(value, Integral)):
-            raise SettingError(setting, value, "an integer")
+    if kind is int and is_number and isinstance(value, Integral):
         return int(value)
-    if isinstance(default, float):
-        if not is_number:
-            raise SettingError(setting, value, "a number")
+    if kind is float and is_number:
         return float(value)
-    return value
+    if kind is str and isinstance(value, str):
+        return value
+    accepted = {int: "an integer", float: "a number", str: "a name"}
+    raise SettingError(setting, value, accepted[kind])
 
 
 def parse_part(text: str, setting: str = "a part") -> Part:
@@ -260,7 +281,7 @@ class Approach:
     constraints: tuple[Part, ...] = ()
     """On the cell state, in order: compression, regularisation, noise, rounding, file.py:Class."""
     memory: Part = Part("dnc")
-    """dnc (lookup=every-slot or used-slots), ntm, none, or file.py:Class."""
+    """dnc (lookup=every-slot, used-slots or file.py:function), ntm, none, or file.py:Class."""
 
     def __post_init__(self) -> None:
         require_name("approach.name", self.name)

@@ -12,10 +12,12 @@ import pytest
 from builders import SIZES, SMALL, assert_slopes_agree, random_inputs
 
 import reference
+from constrained_dnc.config import Config, make_config
 from constrained_dnc.errors import SettingError
+from constrained_dnc.model.addressing import cosine_similarity
 from constrained_dnc.model.backend import choose_backend
 from constrained_dnc.model.build import build_dnc, build_memory
-from constrained_dnc.model.dnc_memory import DNCMemory
+from constrained_dnc.model.dnc_memory import DNCMemory, interface_parts
 from constrained_dnc.model.growing import Growing
 from constrained_dnc.model.leaves import named_leaves
 from constrained_dnc.model.losses import total_loss
@@ -65,8 +67,78 @@ def model_with(kind, *constraints, controller="peephole", sizes=SIZES):
 def test_every_built_in_kind_has_a_class():
     classes = {kind: type(build_memory(Part(kind), SMALL)) for kind in PARTS[MEMORY]}
     assert classes == {"dnc": DNCMemory, "ntm": NTMMemory, "none": NoMemory}
-    with pytest.raises(SettingError, match=r"dnc\.lookup must be one of every-slot, used-slots"):
-        build_memory(parse_part("dnc,lookup=used"), SMALL)
+
+
+def top2(memory, keys, strengths, usage, exists):
+    """All weight on the two most similar slots."""
+    scores = strengths[:, None] * cosine_similarity(keys, memory)
+    scores = scores if exists is None else jnp.where(exists, scores, -jnp.inf)
+    second = jax.lax.top_k(scores, 2)[0][:, -1:]
+    return jax.nn.softmax(jnp.where(scores >= second, scores, -jnp.inf), axis=-1)
+
+
+def flat(memory, keys, strengths, usage, exists):
+    return usage
+
+
+def constant(slot):
+    """A look-up that finds one slot, whatever the keys are."""
+    return lambda memory, keys, *_: jnp.zeros((len(keys), len(memory))).at[:, slot].set(1.0)
+
+
+def test_reads_and_writes_have_look_ups_of_their_own():
+    memory = DNCMemory(5, 3, 2, read_lookup=constant(1), write_lookup=constant(4))
+    sizes = interface_parts(2, 3)
+    ends = dict(zip(sizes, np.cumsum([*sizes.values()]), strict=True))
+    vector = np.zeros(memory.interface_size)
+    for name, value in (("allocation_gate", -50), ("write_gate", 50)):  # write by content
+        vector[ends[name] - 1] = value
+    vector[-6:] = [-50, -50, 50] * 2  # read by content
+    state, _ = memory(jnp.asarray(vector, jnp.float32), memory.initial_state(jnp.float32))
+    np.testing.assert_allclose(state.write_weights, [0, 0, 0, 0, 1], atol=1e-6)
+    np.testing.assert_allclose(state.read_weights, [[0, 1, 0, 0, 0]] * 2, atol=1e-6)
+
+
+def test_a_user_defined_look_up_runs_on_pure_and_in_a_growing_memory():
+    mixed = model_with("dnc,read_lookup=used-slots")
+    reason = "fused has one look-up for reads and writes"
+    assert reason in choose_backend("auto", mixed, "squared error").reason
+    model = model_with(f"dnc,read_lookup={__file__}:top2")
+    backend = choose_backend("auto", model, "squared error")
+    assert backend.name == "pure"
+    assert "top2 is a user-defined look-up" in backend.reason
+    with pytest.raises(SettingError, match="fused cannot run this model: top2 is a user-defined"):
+        choose_backend("fused", model, "squared error")
+    grown = backend.forward(model.with_memory_size(Growing(5)), random_inputs(9, 2))
+    assert np.isfinite(grown.outputs).all()
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        (
+            "lookup=used",
+            r"dnc\.lookup must be one of every-slot, used-slots.* or file\.py:function",
+        ),
+        ("lookup=3", r"dnc\.lookup must be a name, not 3"),
+        ("read_lookup=3", r"dnc\.read_lookup must be a name, not 3"),
+        ("readlookup=used-slots", r"no setting 'readlookup' \(did you mean read_lookup"),
+        ("write_lookup=FILE:flat", r"weights of the look-up \S+flat must have the shape \(1, 5"),
+        ("write_lookup=FILE:top", r"test_memory_kinds\.py has no function top \(did you mean t"),
+    ],
+)
+def test_a_look_up_that_cannot_be_is_refused_in_one_sentence(settings, sentence):
+    with pytest.raises(SettingError, match=sentence):
+        model_with(f"dnc,{settings.replace('FILE', __file__)}")
+
+
+def test_the_code_of_a_look_up_counts_as_code_of_the_config(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    config = make_config("copy", Approach("x", memory=parse_part("dnc,read_lookup=top.py:top4")))
+    assert config.user_code == (f"{tmp_path}/top.py:top4",)
+    assert Config.from_json(config.to_json()) == config
+    settings = dict(config.approach.memory.settings)
+    assert settings == {"lookup": "every-slot", "read_lookup": f"{tmp_path}/top.py:top4"}
 
 
 @every_memory

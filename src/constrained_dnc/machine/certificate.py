@@ -98,7 +98,9 @@ class _Prover:
 
     def __init__(self, model: DNC, machine: Machine, task: AbstractTask, length: int):
         memory = model.memory
-        if not isinstance(memory, DNCMemory) or memory.lookup is not content_weights:
+        if not isinstance(memory, DNCMemory) or not (
+            memory.read_lookup is memory.write_lookup is content_weights
+        ):
             raise SettingError("a certificate needs the DNC's memory with a look-up over all slots")
         if isinstance(memory.size, Growing):
             raise SettingError("a certificate needs a memory with a fixed number of slots")

@@ -19,6 +19,7 @@ from constrained_dnc.model.memory import AbstractMemory
 from constrained_dnc.parts import (
     CONSTRAINTS,
     CONTROLLER,
+    LOOKUP,
     MEMORY,
     PARTS,
     Approach,
@@ -156,10 +157,24 @@ def _check_parts(approach: Approach, dnc: DNC) -> None:
                 _require_shape(what, one.shape, constraint.carry, one, key)
             if constraint.has_loss:
                 _require_shape(f"loss of {part}", (BATCH,), constraint.loss, states, states, counts)
+    if approach.memory.kind == "dnc":
+        _check_lookups(approach.memory, dnc.memory)
     if approach.memory.kind not in PARTS[MEMORY]:
         memory, xi = dnc.memory, jnp.zeros(dnc.memory.interface_size)
         read = lambda: memory(xi, memory.initial_state(xi.dtype))[1]  # noqa: E731
         _require_shape(f"reads of {approach.memory}", (memory.read_size,), read)
+
+
+def _check_lookups(part: Part, memory: Any) -> None:
+    """Refuse user-defined look-ups that return wrong shapes."""
+    settings, slots, word = dict(part.settings), memory.size, memory.word_size
+    for setting, heads in (("read_lookup", memory.num_reads), ("write_lookup", 1)):
+        path = settings.get(setting, settings["lookup"])
+        if path not in PARTS[LOOKUP]:
+            zeros = (jnp.zeros(shape) for shape in ((slots, word), (heads, word), heads, slots))
+            lookup, args, shape = getattr(memory, setting), [*zeros], (heads, slots)
+            for exists in (None, jnp.ones(slots, bool)):
+                _require_shape(f"weights of the look-up {path}", shape, lookup, *args, exists)
 
 
 def _require_shape(what: str, shape: tuple[int, ...], function: Any, *args: Any) -> None:

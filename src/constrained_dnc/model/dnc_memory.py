@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax.typing import DTypeLike
 
-from constrained_dnc.errors import SettingError, one_of, require_integer
+from constrained_dnc.errors import require_integer
 from constrained_dnc.model.addressing import (
     allocation_weights,
     link_after_write,
@@ -21,22 +21,22 @@ from constrained_dnc.model.addressing import (
 )
 from constrained_dnc.model.growing import Growing, slot_mask, slots_after_growth
 from constrained_dnc.model.memory import AbstractMemory, cut
-from constrained_dnc.parts import LOOKUP, PARTS, find_part
+from constrained_dnc.parts import LOOKUP, find_part, require_kind
 from constrained_dnc.shapes import Array, Float, Int
 
 Lookup: TypeAlias = Callable[..., Float[Array, "heads slots"]]
-"""A function such as `addressing.content_weights`."""
+"""Weights over the slots from memory, keys, strengths, usage, and which slots exist (None: all), as
+`addressing.content_weights` computes them."""
 
 WRITES = ("soft", "one-hot", "one-hot-allocation")
 """How sharp writes are: as computed, all weight on one slot, or all allocation on one slot."""
 
 
 def _find_lookup(lookup: str | Lookup) -> Lookup:
-    """A look-up by its name."""
-    if not isinstance(lookup, str):
+    """A look-up by its name or import path."""
+    if callable(lookup):
         return lookup
-    if lookup not in PARTS[LOOKUP]:
-        raise SettingError(LOOKUP, lookup, one_of(PARTS[LOOKUP], lookup))
+    require_kind(LOOKUP, lookup, "file.py:function")
     return find_part(LOOKUP, lookup)
 
 
@@ -74,8 +74,24 @@ class DNCMemory(AbstractMemory):
     size: int | Growing = eqx.field(static=True)
     word_size: int = eqx.field(static=True)
     num_reads: int = eqx.field(static=True)
-    lookup: Lookup = eqx.field(static=True, default="every-slot", converter=_find_lookup)
+    read_lookup: Lookup = eqx.field(static=True)
+    write_lookup: Lookup = eqx.field(static=True)
     writes: str = eqx.field(static=True, default="soft")  # one of WRITES; one-hot has no gradient
+
+    def __init__(
+        self,
+        size: int | Growing,
+        word_size: int,
+        num_reads: int,
+        lookup: str | Lookup = "every-slot",
+        *,
+        read_lookup: str | Lookup | None = None,
+        write_lookup: str | Lookup | None = None,
+    ):
+        """`lookup` is for reads and writes; the other two replace it for one of them."""
+        self.size, self.word_size, self.num_reads = size, word_size, num_reads
+        self.read_lookup = _find_lookup(read_lookup or lookup)
+        self.write_lookup = _find_lookup(write_lookup or lookup)
 
     def __check_init__(self) -> None:
         if not isinstance(self.size, Growing):
@@ -127,7 +143,7 @@ class DNCMemory(AbstractMemory):
             exists = slot_mask(slots, usage.shape[-1])
 
         keys, strengths = xi.write_key[None, :], xi.write_strength[None]
-        (content,) = self.lookup(state.memory, keys, strengths, usage, exists)
+        (content,) = self.write_lookup(state.memory, keys, strengths, usage, exists)
         allocation = allocation_weights(usage, exists)
         if self.writes == "one-hot-allocation":
             allocation = one_hot(allocation)
@@ -139,7 +155,7 @@ class DNCMemory(AbstractMemory):
         link = link_after_write(state.link, state.precedence, write_weights)
         precedence = precedence_after_write(state.precedence, write_weights)
         used = usage_after_write(usage, write_weights)
-        content = self.lookup(memory, xi.read_keys, xi.read_strengths, used, exists)
+        content = self.read_lookup(memory, xi.read_keys, xi.read_strengths, used, exists)
         read_weights = _read_weights(content, link, state.read_weights, xi)
         reads = read_weights @ memory  # r = M^T w^r
         return (

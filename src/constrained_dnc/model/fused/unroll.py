@@ -21,8 +21,8 @@ from constrained_dnc.model.dnc import DNC, DNCState
 from constrained_dnc.model.dnc_memory import DNCMemory, MemoryState
 from constrained_dnc.model.growing import Growing
 from constrained_dnc.model.leaves import named_leaves
+from constrained_dnc.model.memory import AbstractMemory
 
-LOOKUPS = (content_weights, content_weights_of_used_slots)
 _why_missing: str | None = None
 try:
     import constrained_dnc.model.fused._kernel as _kernel  # noqa: PLR0402 (absent or broken?)
@@ -166,12 +166,21 @@ def refuse_traced(*trees: Any) -> None:
         raise SettingError("fused cannot be used inside jit, grad and vmap; pure can")
 
 
+def _unsupported_memory(memory: AbstractMemory) -> str | None:
+    if type(memory) is not DNCMemory:
+        return f"fused has no memory {type(memory).__name__}"
+    lookups = {memory.read_lookup, memory.write_lookup}
+    if user_defined := lookups - {content_weights, content_weights_of_used_slots}:
+        return f"{user_defined.pop().__name__} is a user-defined look-up"
+    return "fused has one look-up for reads and writes" if len(lookups) > 1 else None
+
+
 def _unsupported_part(dnc: DNC) -> str | None:
     controller, memory = dnc.controller, dnc.memory
     if type(controller) not in (Lstm, FeedForward):
         return f"{type(controller).__name__} is a user-defined controller"
-    if type(memory) is not DNCMemory or memory.lookup not in LOOKUPS:
-        return f"fused has no memory {type(memory).__name__}"
+    if reason := _unsupported_memory(memory):
+        return reason
     if type(controller) is FeedForward and dnc.changes_state:
         return "a feed-forward controller has no state to constrain"
     for constraint in dnc.constraints:  # losses are computed in JAX
@@ -225,7 +234,7 @@ def _plan(structure: Any) -> tuple[_kernel.Settings, list[str | None]]:
         memory.num_reads,
         forget_bias,
         dnc.clip_value,
-        memory.lookup is content_weights_of_used_slots,
+        memory.read_lookup is content_weights_of_used_slots,
         memory.writes,
     )
     paths = (path for path, _ in named_leaves(dnc))
