@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from constrained_dnc.cli.parsing import option, parse
-from constrained_dnc.cli.terminal import print_table
+from constrained_dnc.cli.terminal import print_stderr, print_table
 from constrained_dnc.config import PAPER, PRESETS, extended, parse_lengths
 from constrained_dnc.errors import LARGEST_SEED, SettingError, require_integer
 from constrained_dnc.evaluation.prediction import predict
@@ -77,6 +77,10 @@ class Demo:
 
         names = (self.baseline, self.constrained or LIVE.approaches[-1])
         problem = _sample(get_task(self.task), lengths[-1], self.seed)
+        print_stderr(
+            f"training {' and '.join(names)} on {self.task}, {LIVE.training.iterations} iterations "
+            f"each: about {LIVE.study_takes}; Ctrl-C stops, the same command resumes"
+        )
         options = ["--preset", LIVE.name, "--tasks", self.task, "--approaches", *names]
         code = parse(Study, [*options, "--study", str(self.study)], "cdnc study").run()
         if code:
@@ -84,10 +88,10 @@ class Demo:
         study = read_study(self.study)
         runs, results = [], []
         for name in names:
-            ids = study.runs.index[study.runs["approach"] == name]
-            run = load_run(run_folder(self.study, ids[0]))
-            runs.append(run)
-            results.append(study.results[study.results["run_id"] == run.config.run_id])
+            is_shown = (study.runs["task"] == self.task) & (study.runs["approach"] == name)
+            run_id = study.runs[is_shown]["seed"].idxmin()
+            runs.append(load_run(run_folder(self.study, str(run_id))))
+            results.append(study.results[study.results["run_id"] == run_id])
         print()
         self._show(runs, results, lengths)
         path = self.study / "explorer.html"
