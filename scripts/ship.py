@@ -26,14 +26,8 @@ from constrained_dnc.files import read_json, write_json, write_table
 from constrained_dnc.report import Report
 from constrained_dnc.report.states import embed_all, wanted_embeddings
 from constrained_dnc.study import Study, read_study
-from constrained_dnc.study.layout import (
-    ANALYSIS,
-    EMBEDDINGS,
-    RESULTS,
-    STUDY,
-    run_folder,
-)
-from constrained_dnc.training.folder import CONFIG, DIGITAL, EVALUATION, SELECTED, STATUS
+from constrained_dnc.study.study import EMBEDDINGS, STUDY
+from constrained_dnc.training.folder import ANALYSES, CONFIG, DIGITAL, EVALUATION, SELECTED, STATUS
 from constrained_dnc.training.run import Run, load_run
 from constrained_dnc.zoo import read_origin
 
@@ -41,21 +35,22 @@ FURTHER = 1.2
 """How many times as far the parameters of another rule must reach to be shipped, too."""
 MOST_STATES = 1024
 """Of a digital model to be shipped; a larger one is calibrated when it is used."""
-DATA = (f"{RESULTS}/*.parquet", f"{ANALYSIS}/*.npz", f"{EMBEDDINGS}/*.npy")
 
 
-def ship_results(study: Path, target: Path) -> None:
+def ship_results(folder: Path, target: Path) -> None:
     """Copy the files that a report is made from; the command in study.json has no local paths."""
-    request = read_json(study / STUDY)
-    request["command"] = re.sub(r"[^\s']*/", "", request["command"])
+    study = read_study(folder)
+    request = {**study.stored, "command": re.sub(r"[^\s']*/", "", study.stored["command"])}
     new = target.with_name(f".{target.name}.new")
     shutil.rmtree(new, ignore_errors=True)
-    new.mkdir(parents=True)
-    for pattern in DATA:
-        for path in study.glob(pattern):
-            copy = new / path.relative_to(study)
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, copy)
+    for run in study.members.values():
+        copy = new / run.folder.relative_to(folder)
+        copy.mkdir(parents=True)
+        for name in (CONFIG, STATUS, EVALUATION, ANALYSES):
+            if (run.folder / name).exists():
+                shutil.copyfile(run.folder / name, copy / name)
+    if (folder / EMBEDDINGS).exists():
+        shutil.copytree(folder / EMBEDDINGS, new / EMBEDDINGS)
     write_json(new / STUDY, request)
     shipped = read_study(new)
     wanted = wanted_embeddings(Report(shipped).analysed)
@@ -72,7 +67,7 @@ def ship_models(folder: Path, zoo: Path, commit: str) -> list[str]:
     study = read_study(folder)
     groups: dict[tuple[str, str], list[Run]] = {}
     for row in study.runs.reset_index().to_dict("records"):
-        path = run_folder(folder, row["run_id"])
+        path = study.members[row["run_id"]].folder
         if not (path / SELECTED[RULE]).exists() or row["status"] != "finished":
             continue
         run = load_run(path)

@@ -1,26 +1,30 @@
 """Studies whose trials are right up to chosen lengths."""
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from constrained_dnc.evaluation.results import results_frame
+from constrained_dnc.evaluation.results import concat_results, results_frame, stored_results
+from constrained_dnc.files import write_table
 from constrained_dnc.report.findings import Findings
-from constrained_dnc.study import read_study, write_results
-from synthetic import Request, row, write_study
+from constrained_dnc.study import read_study
+from constrained_dnc.training.folder import EVALUATION
+from synthetic import Request, config_of, plan, row, run_folder, write_study
 
 GRID = (2, *range(5, 51, 5), *range(60, 101, 10), 150, 200)
 
 
 def add_rows(path: Path, rows: Iterable[Mapping[str, object]]) -> None:
-    """Store results of further runs of a study."""
+    """Store results of runs of a study, in place of those after as many iterations."""
     frame = results_frame(rows)
-    for (run_id, iterations), part in frame.groupby(["run_id", "iterations"]):
-        write_results(path, str(run_id), int(iterations), part)
-    request = json.loads((path / "study.json").read_text())
-    runs = frame.drop_duplicates("run_id").set_index("run_id")[["task", "approach", "seed"]]
-    request["runs"] |= runs.to_dict("index")
-    (path / "study.json").write_text(json.dumps(request))
+    for (task, approach, seed), part in frame.groupby(["task", "approach", "seed"]):
+        folder = run_folder(path, task, approach, seed)
+        if not folder.exists():
+            iterations = int(part["iterations"].max())
+            memories = "trained,500,growing"
+            plan(path, task, config_of(task, approach, seed, "paper", iterations, memories))
+        before = stored_results(folder)
+        kept = before[~before["iterations"].isin(part["iterations"])]
+        write_table(folder / EVALUATION, concat_results([kept, part]))
 
 
 def findings_of(

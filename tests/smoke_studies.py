@@ -11,9 +11,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from constrained_dnc.config import SMOKE
+from constrained_dnc.config import RULES, SMOKE, Parts, SelectionRule
 from constrained_dnc.files import read_json
-from constrained_dnc.sweep.plan import Plan, open_study, plan_study
+from constrained_dnc.study.plan import Plan, open_study, requested_configs
+from constrained_dnc.study.trial import Wanted
 
 PATIENCE = 900.0
 """Seconds before a test gives up waiting, on a machine that may be busy."""
@@ -24,12 +25,17 @@ def open_smoke(
     *names: Sequence[str],
     iterations: int = 60,
     command: Sequence[str] = (),
+    parts: Parts = SMOKE.parts,
+    rules: Sequence[SelectionRule] = RULES,
+    analyses: bool = True,
     **settings,
 ) -> Plan:
     """Create or resume a study of the preset smoke; `names` are tasks, then approaches."""
-    model, training, evaluation = settings.pop("parts", SMOKE.parts)
+    model, training, evaluation = parts
     parts = model, replace(training, iterations=iterations), evaluation
-    return open_study(plan_study(folder, "smoke", *names, parts=parts, **settings), command)
+    configs = requested_configs("smoke", *names, parts=parts, **settings)
+    wanted = Wanted(tuple(rules), analyses=analyses)
+    return open_study(folder, configs, wanted, preset="smoke", command=command)
 
 
 def start(study: Path, *options: str) -> subprocess.Popen:
@@ -54,11 +60,11 @@ def finish(process: subprocess.Popen) -> tuple[int, str, str]:
 
 def results(study: Path) -> dict:
     """Rows and analysis arrays of a study, by file."""
-    tables, arrays = (study / "results").glob("*.parquet"), (study / "analysis").glob("*.npz")
-    return {
-        **{path.name: pd.read_parquet(path).to_dict("records") for path in tables},
-        **{path.name: dict(np.load(path)) for path in arrays},
-    }
+    found = {}
+    for run in study.glob("runs/*"):
+        found[run.name, "scores"] = pd.read_parquet(run / "evaluation.parquet").to_dict("records")
+        found[run.name, "analyses"] = dict(np.load(run / "analyses.npz"))
+    return found
 
 
 def wait_for(what: Callable[[], object]) -> None:
@@ -82,7 +88,8 @@ def iterations_done(study: Path) -> int:
 
 def owners(study: Path) -> set[int]:
     """The processes that are working on runs, or worked on them last."""
-    return {int(path.read_text().split()[1]) for path in study.glob("locks/*") if path.read_text()}
+    locks = [path.read_text() for path in study.glob("runs/*/completing.lock")]
+    return {int(text.split()[1]) for text in locks if text}
 
 
 def is_alive(process: int) -> bool:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from itertools import product
 from pathlib import Path
 
@@ -12,11 +12,15 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import expit
 
-from constrained_dnc.config import PRESETS, parse_lengths
+from constrained_dnc.config import PRESETS, Config, parse_lengths
 from constrained_dnc.evaluation.analyses import analyse_modes, analyse_states
 from constrained_dnc.evaluation.results import results_frame
+from constrained_dnc.files import read_json, write_arrays, write_json, write_table
+from constrained_dnc.parts import APPROACHES, Approach
 from constrained_dnc.report import published
-from constrained_dnc.study import write_results
+from constrained_dnc.tasks.registry import BUILT_IN
+from constrained_dnc.training.folder import ANALYSES, CONFIG, EVALUATION
+from constrained_dnc.training.run import plan_run
 
 
 @dataclass(frozen=True)
@@ -37,23 +41,77 @@ class Request:
     stages: Sequence[int] = ()
     """Shorter trainings that the study grew from, in iterations."""
 
+    @property
+    def memories(self) -> list[str]:
+        """The memories that runs are scored with."""
+        size = PRESETS[self.preset].model.memory_size
+        return [str(size), *[str(10 * size)] * self.extended, *["growing"] * self.growing]
+
+
+OTHER = "copy"
+"""The task of runs whose task is made up, too."""
+
+
+@cache
+def config_of(
+    task: str,
+    approach: str,
+    seed: int,
+    preset: str = "paper",
+    iterations: int = 20_000,
+    memories: str = "default",
+) -> Config:
+    """The config of a made-up run; approaches that are not built in have no constraints."""
+    model, training, evaluation = PRESETS[preset].parts
+    parts = (
+        model,
+        replace(training, iterations=iterations),
+        replace(evaluation, memories=memories),
+    )
+    task = task if task in BUILT_IN else OTHER
+    return Config(task, APPROACHES.get(approach, Approach(approach)), seed, *parts)
+
+
+def plan(study: Path, task: str, config: Config) -> Path:
+    """The folder of a new run of a study, whose task has this name, whatever it is."""
+    folder = run_folder(study, task, config.approach.name, config.seed)
+    plan_run(folder, config)
+    write_json(folder / CONFIG, read_json(folder / CONFIG) | {"task": task})
+    return folder
+
+
+def run_id(task: str, approach: str, seed: int) -> str:
+    """The id of a made-up run of the preset paper."""
+    return config_of(task, approach, seed).run_id
+
+
+def run_folder(study: Path, *trial: object) -> Path:
+    """The folder of a run by task, approach and seed."""
+    return study / "runs" / "-".join(map(str, trial))
+
 
 def write_study(path: Path, request: Request | None = None) -> Path:
     """Write a study whose maximum lengths are near the paper's."""
-    request, runs = request or Request(), {}
+    request = request or Request()
     rng = np.random.default_rng(7)
-    path.mkdir(parents=True, exist_ok=True)
-    for task, approach, seed in product(request.tasks, request.approaches, range(request.trials)):
-        run_id, quality = f"{task}-{approach}-{seed}", rng.normal(1.0, 0.15)
-        runs[run_id] = {"task": task, "approach": approach, "seed": seed}
-        frame = results_frame(_rows(request, task, approach, seed, quality=quality, rng=rng))
-        for iterations, part in frame.groupby("iterations"):
-            write_results(path, run_id, iterations, part)
+    (path / "runs").mkdir(parents=True, exist_ok=True)
+    for trial in product(request.tasks, request.approaches, range(request.trials)):
+        config, quality = _config(request, *trial), rng.normal(1.0, 0.15)
+        folder = plan(path, trial[0], config)
+        rows = _rows(request, *trial, quality=quality, rng=rng)
+        write_table(folder / EVALUATION, results_frame(rows))
         if request.analysis:
-            is_stateless = approach == "stateless-baseline"
-            _write_analysis(path, run_id, is_stateless, quality, request.samples, rng)
-    (path / "study.json").write_text(json.dumps(_study_json(request, runs)))
+            is_stateless = config.approach.name == "stateless-baseline"
+            _write_analysis(folder, is_stateless, quality, request.samples, rng)
+    command = "cdnc reproduce --preset synthetic --tasks " + " ".join(published.TASKS * 3)
+    facts = {"preset": "synthetic", "command": command, "created": "2025-01-01T12:00:00"}
+    write_json(path / "study.json", facts)
     return path
+
+
+def _config(request: Request, task: str, approach: str, seed: int) -> Config:
+    memories = ",".join(request.memories)
+    return config_of(task, approach, seed, request.preset, request.iterations, memories)
 
 
 def row(
@@ -61,7 +119,7 @@ def row(
 ) -> dict[str, object]:
     """One result row of a finished run."""
     return {
-        "run_id": f"{task}-{approach}-{seed}",
+        "run_id": run_id(task, approach, seed),
         "task": task,
         "approach": approach,
         "seed": seed,
@@ -86,8 +144,7 @@ def row(
 
 
 def _write_analysis(
-    path: Path,
-    run_id: str,
+    folder: Path,
     is_stateless: bool,
     quality: float,
     samples: int,
@@ -101,8 +158,7 @@ def _write_analysis(
     gate[16:] = 1 - gate[16:]
     modes = rng.dirichlet((1, 1, 4 * quality), size=(32, samples, 4))
     arrays |= analyse_modes(gate, modes, encoding_steps=16)
-    (path / "analysis").mkdir(exist_ok=True)
-    np.savez(path / "analysis" / f"{run_id}.npz", allow_pickle=False, **arrays)
+    write_arrays(folder / ANALYSES, arrays)
 
 
 def _rows(
@@ -118,7 +174,7 @@ def _rows(
     model, _, evaluation = PRESETS[request.preset].parts
     size, lengths = model.memory_size, parse_lengths(evaluation.lengths)
     extension = parse_lengths(evaluation.extension_lengths)
-    grids = dict.fromkeys(_memories(request, size), extension) | {str(size): lengths}
+    grids = dict.fromkeys(request.memories, extension) | {str(size): lengths}
     cases = product(request.selections, grids.items(), (*request.stages, request.iterations))
     for rule, (memory, lengths), iterations in cases:
         if rule == "seen" and memory != str(size):
@@ -135,16 +191,13 @@ def _rows(
                 seed,
                 length,
                 float(score),
+                run_id=_config(request, task, approach, seed).run_id,
                 selection=rule,
                 memory=memory,
                 batches=10 if memory == str(size) else 3,
                 iteration=iterations - 10,
                 iterations=iterations,
             )
-
-
-def _memories(request: Request, size: int) -> list[str]:
-    return [str(size), *[str(10 * size)] * request.extended, *["growing"] * request.growing]
 
 
 def _curve(lengths: np.ndarray, longest: float, chance: float) -> Float[np.ndarray, "lengths"]:
@@ -163,25 +216,3 @@ def _states(
     noise = np.cumsum(rng.normal(0, 0.05, (62, samples, 128)), axis=0)
     loops = np.clip(quality - 0.5, 0, 1)
     return np.asarray(loops * visits + (1 - loops) * drift + noise)
-
-
-def _study_json(request: Request, runs: dict[str, object]) -> dict[str, object]:
-    model, training, evaluation = PRESETS[request.preset].parts
-    one = {
-        "tasks": list(request.tasks),
-        "approaches": list(request.approaches),
-        "trials": request.trials,
-        "iterations": request.iterations,
-    }
-    settings = {"model": model, "training": training, "evaluation": evaluation}
-    return {
-        "preset": "synthetic",
-        "requests": [one],
-        "memories": _memories(request, model.memory_size),
-        "settings": {part: asdict(values) for part, values in settings.items()},
-        "runs": runs,
-        "versions": {"constrained-dnc": "0.1.0", "jax": "0.9"},
-        "platform": {"system": "a made-up machine"},
-        "command": "cdnc reproduce --preset synthetic --tasks " + " ".join(published.TASKS * 3),
-        "created": "2025-01-01T12:00:00",
-    }

@@ -61,7 +61,7 @@ def test_a_pretrained_model_copies_twenty_times_the_longest_input_of_its_trainin
 
 
 def test_the_results_are_those_of_the_models():
-    assert size(RESULTS / "results") + size(RESULTS / "analysis") < 25e6  # a report may be there
+    assert size(RESULTS / "runs") + size(RESULTS / "embeddings") < 25e6  # a report may be there
     study = read_study(RESULTS)
     measured = study.results[study.results["batches"] > 0]
     for folder in zoo.pretrained().values():

@@ -8,20 +8,18 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pyarrow.parquet as pq
 import pytest
 
 from constrained_dnc import evaluate, load_pretrained, load_run, predict, train, zoo
 from constrained_dnc.cli import main
-from constrained_dnc.config import with_min_iterations
+from constrained_dnc.config import run_name, with_min_iterations
 from constrained_dnc.errors import SettingError
 from constrained_dnc.evaluation.results import results_frame, stored_results
 from constrained_dnc.files import write_table
 from constrained_dnc.study import read_study
-from constrained_dnc.sweep.plan import Plan
-from constrained_dnc.sweep.trial import run_trial
+from constrained_dnc.study.plan import open_study
+from constrained_dnc.study.trial import Wanted, complete_run
 from constrained_dnc.training.folder import EVALUATION
-from smoke_studies import open_smoke
 from tiny_runs import tiny_config
 
 SCRIPT = Path(__file__).parents[1] / "scripts" / "ship.py"
@@ -38,16 +36,13 @@ def ship(study: Path, results: Path, models: Path, commit: str = "abc") -> int:
 def shipped(tmp_path_factory):
     """A study of two trials, and what was shipped of it."""
     folder = tmp_path_factory.mktemp("shipping")
-    open_smoke(folder / "study", command=["study", "--study", str(folder / "study")])
     configs = [tiny_config(seed=seed, iterations=20) for seed in (0, 1)]
-    runs = {c.run_id: {"task": "copy", "approach": "compr", "seed": c.seed} for c in configs}
-    path = folder / "study" / "study.json"
-    stored = json.loads(path.read_text())
-    path.write_text(json.dumps(stored | {"runs": runs, "memories": ["4", "40", "growing"]}))
-    for config in configs:
-        run_trial(Plan(folder / "study"), config.to_json())
+    command = ["study", "--study", str(folder / "study")]
+    plan = open_study(folder / "study", configs, command=command)
+    for run in plan.runs:
+        complete_run(run.folder, Wanted())
     assert ship(folder / "study", folder / "results", folder / "zoo") == 0
-    return folder, Plan(folder / "study", tuple(configs))
+    return folder, plan
 
 
 @pytest.fixture
@@ -63,8 +58,10 @@ def models(shipped, tmp_path, monkeypatch):
 
 def test_the_best_trial_is_that_of_the_rule(shipped, models):
     _, plan = shipped
-    runs = [load_run(plan.folder / "runs" / config.run_id) for config in plan.configs]
-    best = max(runs, key=lambda run: run.selected("score").running_mean)
+    best = max(
+        map(load_run, (run.folder for run in plan.runs)),
+        key=lambda run: run.selected("score").running_mean,
+    )
     model, task = load_pretrained("copy", "compr")
     assert task.name == "copy"
     np.testing.assert_array_equal(model.output_weight, best.selected("score").model.output_weight)
@@ -97,7 +94,7 @@ def test_a_shipped_model_stays_the_best_when_its_run_is_gone(shipped, tmp_path):
     path = models / "copy" / "compr" / "config.json"
     before = json.loads(path.read_text())
     best = load_run(path.parent).config
-    shutil.rmtree(study / "runs" / best.run_id)
+    shutil.rmtree(study / "runs" / run_name(best))
     own = before["origin"] | {"trials": [best.seed]}
     path.write_text(json.dumps(before | {"origin": own}))
     assert ship(study, tmp_path / "results", models, "other") == 0
@@ -109,7 +106,7 @@ def test_a_run_that_is_further_on_than_its_scores_is_not_shipped(shipped, tmp_pa
     study, models = tmp_path / "study", tmp_path / "zoo"
     shutil.copytree(shipped[0] / "study", study)
     config = load_run(shipped[0] / "zoo/copy/compr").config
-    train(with_min_iterations(config, 30), study / "runs" / config.run_id)
+    train(with_min_iterations(config, 30), study / "runs" / run_name(config))
     assert ship(study, tmp_path / "results", models) == 0
     run = load_run(models / "copy/compr")
     assert (run.config.seed, run.status.iteration) == (1 - config.seed, 20)
@@ -247,11 +244,9 @@ def test_corrupt_files_are_named(models, name, change, capsys):
 def test_shipped_results_are_those_of_the_study(shipped):
     folder, plan = shipped
     ours, theirs = read_study(folder / "results"), read_study(plan.folder)
-    for name, column in theirs.history.items():
-        np.testing.assert_array_equal(ours.history[name], column)
+    pd.testing.assert_frame_equal(ours.history, theirs.history)
     assert str(folder) not in (folder / "results" / "study.json").read_text()
-    for config in plan.configs:
-        assert ours.analysis(config.run_id, "states").keys() == {"states"}
+    for run_id in theirs.members:
+        assert ours.analysis(run_id, "states").keys() == {"states"}
     assert not list((folder / "results").rglob("*.safetensors"))
-    tables = list((folder / "results" / "results").glob("*.parquet"))
-    assert sum(pq.read_table(path).num_rows for path in tables) == 2 * 20
+    assert len(ours.history) == 2 * 20

@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
-from functools import cached_property
+from functools import cache, cached_property
 from types import UnionType
 from typing import Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
@@ -40,7 +40,7 @@ from constrained_dnc.parts import (
     with_absolute_path,
 )
 from constrained_dnc.plugins import absolute, is_import_path
-from constrained_dnc.tasks.registry import require_task_name
+from constrained_dnc.tasks.registry import get_task, require_task_name
 
 PAPER_APPROACHES = ("stateful-baseline", "stateless-baseline", "compr", "reg", "compr+reg")
 SUPPLEMENT_C = ("peephole", "lstm-compr", "lstm-reg", "lstm-compr+reg")
@@ -374,10 +374,11 @@ def differences_within_study(stored: Config, wanted: Config) -> str:
 
     Task, approach, seed and the parameters they start from may differ.
     """
-    return describe_differences(_shared_in_study(stored), _shared_in_study(wanted))
+    return describe_differences(shared_in_study(stored), shared_in_study(wanted))
 
 
-def _shared_in_study(config: Config) -> dict[str, Any]:
+def shared_in_study(config: Config) -> dict[str, Any]:
+    """The settings that all runs of a study share, as JSON values."""
     values = config.identity
     values["training"].pop("iterations", None)
     seed = {"seed": config.evaluation.seed}
@@ -650,6 +651,12 @@ def with_absolute_paths(config: Config) -> Config:
     return dataclasses.replace(located(config, "task"), approach=approach, training=training)
 
 
+def run_name(config: Config) -> str:
+    """The usual name of a run's folder."""
+    task = get_task(config.task).name.replace("/", "-")
+    return f"{task}-{config.approach.name}-{config.seed}{'-tuned' if config.start else ''}"
+
+
 def with_min_iterations(config: Config, iterations: int) -> Config:
     """The config with at least that many iterations."""
     most = max(config.training.iterations, iterations)
@@ -663,6 +670,9 @@ def _optional_fields(kind: type[Any]) -> dict[str, Any]:
     return {entry.name: entry.default for entry in fields(kind) if "optional" in entry.metadata}
 
 
+_hints = cache(get_type_hints)
+
+
 def _structure(kind: Any, value: Any, path: str) -> Any:
     """Convert a JSON value to a type; unknown and missing fields and wrong types are refused."""
     if isinstance(kind, UnionType):  # with None
@@ -674,7 +684,7 @@ def _structure(kind: Any, value: Any, path: str) -> Any:
     is_settings = dataclasses.is_dataclass(kind)
     if is_settings:
         values = _optional_fields(kind) | value if isinstance(value, dict) else {}
-        hints = get_type_hints(kind)
+        hints = _hints(kind)
         if values.keys() != hints.keys():
             stored = ", ".join(value) if isinstance(value, dict) else value
             raise SettingError(path, stored, f"an object with the fields {', '.join(hints)}")

@@ -10,12 +10,10 @@ from collections import Counter
 import pytest
 
 from constrained_dnc.cli import main, studies
-from constrained_dnc.cli.studies import _print_estimate
-from constrained_dnc.config import make_config
 from constrained_dnc.files import locked, read_json
-from constrained_dnc.sweep import executors, trial
-from constrained_dnc.sweep.plan import Plan, memories_of, open_study, plan_study
-from constrained_dnc.sweep.trial import estimate_seconds
+from constrained_dnc.study import executors
+from constrained_dnc.study.executors import choose_executor
+from constrained_dnc.study.plan import Plan, open_study, requested_configs
 from smoke_studies import finish, open_smoke, owners, start, wait_for
 from synthetic import Request, write_study
 
@@ -27,14 +25,14 @@ from synthetic import Request, write_study
         ("--workers 0", "workers must be an integer of at least 1, not 0"),
         ("--approaches --trials 1", "--approaches needs at least one name"),
         ("--scheduler tcp://127.0.0.1:1", "scheduler must be the address of a running"),
-        ("--study other", "model.memory_size differs from the study"),
+        ("--study other", "other has runs with other settings: model.memory_size is 16, not 8"),
         ("--study strange", "strange is not empty and has no study.json"),
     ],
 )
 def test_a_bad_request_costs_one_sentence(options, sentence, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(executors, "SECONDS_TO_CONNECT", 0.5)
-    open_study(plan_study(tmp_path / "other", "quick"))
+    open_study(tmp_path / "other", requested_configs("quick"))
     (tmp_path / "strange").mkdir()
     (tmp_path / "strange" / "thesis.tex").touch()
     assert main(["study", "--preset", "smoke", *options.split()]) == 2
@@ -45,7 +43,7 @@ def test_a_bad_request_costs_one_sentence(options, sentence, tmp_path, monkeypat
 @pytest.mark.parametrize("form", ["--study={}", "--workers 1 --study {}"])
 def test_the_folder_alone_resumes_what_was_requested(form, tmp_path, monkeypatch, capsys):
     plan = open_smoke(tmp_path, ["sort"], ["compr"], trials=2)
-    monkeypatch.setattr(Plan, "is_done", lambda *_: True)
+    monkeypatch.setattr(Plan, "to_do", lambda _: [])
     monkeypatch.setattr(studies, "write_report", lambda folder: None)
     before = (tmp_path / "study.json").read_bytes()
     assert main(["study", *form.format(tmp_path).split()]) == 0
@@ -54,33 +52,32 @@ def test_the_folder_alone_resumes_what_was_requested(form, tmp_path, monkeypatch
     assert main(["study", *form.format(tmp_path).split(), "--trials", "3"]) == 0
     assert "3 runs, 3 ended, 0 to go" in capsys.readouterr().err
     larger = open_smoke(tmp_path, ["sort"], ["compr"], trials=3)
-    assert set(larger.configs) > set(plan.configs)
+    assert {it.folder for it in larger.runs} > {it.folder for it in plan.runs}
     assert read_json(tmp_path / "study.json")["preset"] == "smoke"
-    assert {*read_json(tmp_path / "study.json")["runs"]} == {it.run_id for it in larger.configs}
+    assert len(list((tmp_path / "runs").iterdir())) == 3
 
 
-def test_the_estimate_is_of_updates_and_measures(monkeypatch, tmp_path):
-    config = make_config("copy", "compr", preset="smoke")
-    times = iter([2.0, 30.0, *[0.0] * len(memories_of(config)), 7.0])
-    monkeypatch.setattr(trial, "_seconds", lambda work: next(times))
-    expected = 2.0 * config.training.iterations
-    expected += 30.0 * config.training.iterations / config.training.measure_every
-    estimate = estimate_seconds(Plan(tmp_path), config)
-    assert estimate["training"] == pytest.approx(expected)
-    assert (estimate["evaluation"], estimate["analysis"]) == (0.0, 7.0)
+def test_fewer_iterations_than_a_study_has_are_refused(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(Plan, "to_do", lambda _: [])
+    open_smoke(tmp_path, ["sort"], ["compr"], iterations=4000)
+    for preset in ([], ["--preset", "smoke"]):
+        options = ["--tasks", "sort", "--approaches", "compr", "--training.iterations", "200"]
+        assert main(["study", *preset, "--study", str(tmp_path), *options]) == 2
+        sentence = f"cdnc: {tmp_path} has 1 runs of 4000 iterations, not 200; use another --study"
+        assert capsys.readouterr().err.startswith(sentence)
 
 
-def test_runs_of_an_earlier_study_and_missing_workers_are_named(tmp_path, capsys):
+def test_runs_that_another_command_is_working_on_are_named(tmp_path, monkeypatch, capsys):
     plan = open_smoke(tmp_path)
-    plan.lock(plan.configs[0]).parent.mkdir()
-    with locked(plan.lock(plan.configs[0])):
-        _print_estimate(plan, plan.to_do(), 0)
-    waiting, no_workers = capsys.readouterr().err.splitlines()
+    monkeypatch.setattr("constrained_dnc.study.executors.execute", lambda *_: None)
+    with locked(plan.runs[0].folder / "completing.lock"):
+        studies._execute(plan, choose_executor(), None)
+    first, waiting = capsys.readouterr().err.splitlines()
+    assert first.endswith("2 runs, 0 ended, 2 to go")
     assert waiting.startswith(
         "waiting for runs that an earlier study is still working on: process "
     )
     assert waiting.count(f"process {os.getpid()} on ") == 1
-    assert no_workers == "the scheduler has no workers yet; runs start when workers connect"
 
 
 def test_a_raising_task_is_given_up_and_the_rest_is_reported(tmp_path):
@@ -93,14 +90,15 @@ def test_a_raising_task_is_given_up_and_the_rest_is_reported(tmp_path):
     tasks = ["--tasks", f"{tmp_path}/bad.py:Bad", "copy", "--approaches", "compr"]
     code, output, errors = finish(start(study, *tasks, "--training.iterations", "10"))
     assert code == 1
-    assert errors.startswith("starting workers\n")
     assert "2 runs, 0 ended, 2 to go" in errors
-    assert "the first run cannot be timed: sample of the task bad failed (" in errors
-    assert len(re.findall(r"bad compr trial 0 failed: .*OSError: no data", errors)) == 1
-    assert "copy compr trial 0: finished" in errors
-    last = output.splitlines()[-2:]
+    assert len(re.findall(r"bad-compr-0 failed: .*OSError: no data", errors)) == 1
+    assert "copy-compr-0: finished" in errors
+    last = output.splitlines()[-3:]
     assert re.match(r"failed: bad compr trial 0: .*OSError: no data", last[0])
-    assert last[1].startswith(f"tracebacks are in {study}/failures; ")
+    assert last[1:] == [
+        f"  traceback: {study}/runs/bad-compr-0/failure.txt",
+        "the same command tries again",
+    ]
     page = (study / "report" / "index.html").read_text()
     assert "OSError: no data" in page
 

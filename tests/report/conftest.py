@@ -7,7 +7,7 @@ import pytest
 from constrained_dnc.report import Report, build_report, states
 from constrained_dnc.study import read_study
 from made_up import add_rows
-from synthetic import Request, row, write_study
+from synthetic import Request, row, run_folder, write_study
 
 SMALL = Request(
     tasks=("sort", "search"),
@@ -22,7 +22,8 @@ SMALL = Request(
 def small_study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two tasks, four approaches, two trials; one run missing, one diverged, one failed."""
     path = write_study(tmp_path_factory.mktemp("studies") / "small", SMALL)
-    (path / "results" / "search-compr+reg-1-20000.parquet").unlink()
+    failed = run_folder(path, "search", "compr+reg", 1)
+    (failed / "evaluation.parquet").unlink()
     broken = {"status": "diverged", "skipped_updates": 7}
     rows = [
         row("sort", "stateful-baseline", 1, length, 0.4, selection=rule, **broken)
@@ -30,9 +31,8 @@ def small_study(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for length in range(2, 101)
     ]
     add_rows(path, rows)
-    (path / "failures").mkdir()
     reason = "Traceback\nMemoryError: <script>alert(1)</script> & out of memory"
-    (path / "failures" / "search-compr+reg-1.txt").write_text(reason)
+    (failed / "failure.txt").write_text(reason)
     return path
 
 

@@ -16,14 +16,14 @@ from constrained_dnc.report.states import properties_against_score
 from constrained_dnc.report.tables import lengths_by_iterations, lengths_by_memory
 from constrained_dnc.study import read_study
 from made_up import add_rows, findings_of
-from synthetic import Request, row, write_study
+from synthetic import Request, row, run_folder, run_id, write_study
 
 
 @pytest.mark.parametrize(("memory", "up_to"), [("50", 45), ("500", 450)])
 def test_lengths_and_averages_from_the_files(tmp_path: Path, memory: str, up_to: int) -> None:
     request = Request(tasks=("copy",), approaches=("reg",), trials=4, analysis=False)
     path = write_study(tmp_path, request)
-    frame = pd.concat(map(pd.read_parquet, sorted((path / "results").glob("*.parquet"))))
+    frame = pd.concat(map(pd.read_parquet, sorted(path.glob("runs/*/evaluation.parquet"))))
     frame = frame[frame["memory"] == memory]
     findings = Findings(read_study(path), "unseen")
     lengths = findings.lengths.loc[memory, "copy", "reg"]
@@ -79,10 +79,10 @@ def test_tau_pools_the_papers_stateful_approaches_only(tmp_path: Path) -> None:
     names = (*pooled, "stateless-baseline", "peephole")
     path = write_study(tmp_path, Request(("sort",), names, trials=2, samples=2, extended=False))
     curvature, score = [], []
-    for name in (f"sort-{approach}-{seed}" for approach in pooled for seed in range(2)):
-        rows = pd.read_parquet(path / "results" / f"{name}-20000.parquet")
+    for run in (run_folder(path, "sort", name, seed) for name in pooled for seed in range(2)):
+        rows = pd.read_parquet(run / "evaluation.parquet")
         score.append(rows[rows["length"] <= 45]["score"].mean())
-        curvature.append(float(np.load(path / "analysis" / f"{name}.npz")["curvature"]))
+        curvature.append(float(np.load(run / "analyses.npz")["curvature"]))
     findings = Findings(read_study(path), "unseen")
     (correlation,) = findings.correlations()
     assert correlation.instances == 8
@@ -121,7 +121,7 @@ def test_digital_inference_and_state_counts_stand_apart(tmp_path: Path) -> None:
 
 def test_a_diverged_run_counts(small_report: Report) -> None:
     ranked = small_report.main.ranked("sort", "stateful-baseline")
-    assert ranked.index[1] == "sort-stateful-baseline-1"
+    assert ranked.index[1] == run_id("sort", "stateful-baseline", 1)
     assert ranked.iloc[1] == pytest.approx(0.4)
 
 

@@ -16,7 +16,7 @@ from constrained_dnc.report import Report, curves, drawing, states
 from constrained_dnc.report.findings import Findings
 from constrained_dnc.study import read_study
 from made_up import findings_of
-from synthetic import Request, write_study
+from synthetic import Request, run_folder, run_id, write_study
 
 ENDS = {"50": {"reg": [23, 30]}, "500": {"reg": [10, 60]}, "growing": {"reg": [45, 90]}}
 
@@ -89,7 +89,7 @@ def test_any_number_of_the_analyses_is_compared_with_the_score_and_drift_with_le
 ) -> None:
     path = write_study(tmp_path, Request(("sort",), ("reg",), 4, samples=2, extended=False))
     for seed in range(4):
-        file = path / "analysis" / f"sort-reg-{seed}.npz"
+        file = run_folder(path, "sort", "reg", seed) / "analyses.npz"
         by_length = np.array([[0.1, 0.2], [1.0, seed]])
         own = {"drift": 0.2 * seed, "my_measure": float(-seed)}
         drift = {"drift_by_length": by_length, "drift_lengths": np.array([30, 100])}
@@ -125,7 +125,8 @@ def test_trajectories_overlay_all_samples(small_report: Report, page: Path) -> N
 
 def test_embeddings_leave_out_the_decoding_of_search(small_report: Report) -> None:
     pairs = states.wanted_embeddings(small_report.analysed)
-    phases = {(run_id.split("-")[0], phase) for run_id, phase in pairs}
+    runs = small_report.study.runs
+    phases = {(runs.at[run_id, "task"], phase) for run_id, phase in pairs}
     assert phases == {("sort", "encoding"), ("sort", "decoding"), ("search", "encoding")}
 
 
@@ -137,12 +138,12 @@ def test_the_three_best_and_of_the_others_the_three_worst(
 ) -> None:
     findings = findings_of(tmp_path, "sort", {"50": {"reg": [90 - 10 * n for n in range(trials)]}})
     run_ids = states.best_and_worst(findings, "sort", "reg")
-    assert run_ids == [f"sort-reg-{seed}" for seed in shown]
+    assert run_ids == [run_id("sort", "reg", seed) for seed in shown]
 
 
 def test_histograms_are_shares_and_a_corrupt_analysis_leaves_a_word(tmp_path: Path) -> None:
     path = write_study(tmp_path, Request(("sort",), ("reg",), 2, samples=2, extended=False))
-    (path / "analysis" / "sort-reg-0.npz").write_bytes(b"PK\x03\x04 torn")
+    (run_folder(path, "sort", "reg", 0) / "analyses.npz").write_bytes(b"PK\x03\x04 torn")
     findings = Findings(read_study(path), "unseen")
     with drawing.style():
         figure = states.memory_modes(findings, "sort", "write")

@@ -14,7 +14,7 @@ from constrained_dnc.report.findings import Findings
 from constrained_dnc.report.tables import BOLD, DASH, make_table, max_lengths
 from constrained_dnc.study import read_study
 from made_up import add_rows, findings_of
-from synthetic import Request, row, write_study
+from synthetic import Request, row, run_folder, write_study
 
 # As printed in the paper.
 FACTORS = {
@@ -145,7 +145,7 @@ def test_explained_variance_is_the_mean_of_the_papers_stateful_approaches(tmp_pa
     path = write_study(tmp_path, Request(("logic",), names, trials=2, samples=2, extended=False))
     shares = {"stateful-baseline": 0.9, "reg": 0.8, "peephole": 0.1}
     for name, seed in ((n, s) for n in shares for s in (0, 1)):
-        file = path / "analysis" / f"logic-{name}-{seed}.npz"
+        file = run_folder(path, "logic", name, seed) / "analyses.npz"
         np.savez(file, **{**np.load(file), "explained_variance": np.array(shares[name])})
     cells = score_tables.explained_variances(Findings(read_study(path), "unseen")).cells
     assert cells.loc["logic"].to_dict() == {"ours": "85", "instances": "4", "paper": "92"}

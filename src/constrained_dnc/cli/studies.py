@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import signal
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from datetime import timedelta
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -16,10 +14,9 @@ from constrained_dnc.cli.parsing import Flag, TrustCode, option, value_of
 from constrained_dnc.cli.progress import ProgressBar
 from constrained_dnc.cli.terminal import console, print_stderr
 from constrained_dnc.config import (
+    INFERENCES,
     PRESETS,
     RULES,
-    SECTIONS,
-    Config,
     EvaluationConfig,
     Inference,
     Parts,
@@ -28,12 +25,13 @@ from constrained_dnc.config import (
     TrainingConfig,
     get_preset,
 )
-from constrained_dnc.errors import SettingError, first_line, printable, require_integer
+from constrained_dnc.errors import SettingError, printable
 from constrained_dnc.model.config import ModelConfig
 from constrained_dnc.parts import Approach
 
 if TYPE_CHECKING:
-    from constrained_dnc.sweep.plan import Plan
+    from constrained_dnc.study.executors import OpenExecutor
+    from constrained_dnc.study.plan import Plan
 
 _PRESET = "Defaults of all options below. "
 _PRESET += "; ".join(f"{p.name}: {p.study_takes}, {p.result}" for p in PRESETS.values()) + "."
@@ -52,11 +50,13 @@ class StudyOptions:
     """Leave out the analyses of states and memory access, their figures, and state counts."""
     trust_code: TrustCode = False
 
-    def complete(self, plan: Plan, scheduler: str | None = None) -> int:
+    def complete(self, plan: Plan, open_executor: OpenExecutor | None = None) -> int:
         """Complete every run, then write the report; 1 if a run failed."""
+        from constrained_dnc.study.executors import choose_executor  # noqa: PLC0415 - slow to import
+
         before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends the workers, too
         try:
-            _execute(plan, scheduler, self.workers)
+            _execute(plan, open_executor or choose_executor(self.workers), self.workers)
             write_report(plan.folder)
         except KeyboardInterrupt:
             print_stderr("stopped; the same command resumes from here")
@@ -85,6 +85,8 @@ class Study(StudyOptions):
     """The study directory; by default studies/PRESET."""
     scheduler: Annotated[str | None, option()] = None
     """Use the workers of a running Dask scheduler instead, such as tcp://head:8786."""
+    executor: Annotated[str | None, option()] = None
+    """Use another concurrent.futures.Executor: package.module:callable, which returns one."""
     rules: Annotated[tuple[SelectionRule, ...], option()] = RULES
     """Selection rules whose parameters are evaluated; score alone for a quick look."""
     inference: Annotated[tuple[Inference, ...], option()] = ("network",)
@@ -102,11 +104,10 @@ class Study(StudyOptions):
     def defaults(cls, arguments: list[str]) -> Study:
         """The settings of the preset or, without one, of the study in the folder."""
         preset: Any = value_of(arguments, "--preset", cls.preset)
-        stored = Path(value_of(arguments, "--study", ""), "study.json")
-        is_stored = "--preset" not in arguments and "--study" in arguments and stored.is_file()
-        parts = _stored_parts(stored) if is_stored else get_preset(preset).parts
-        settings: Any = dict(zip(SECTIONS, parts, strict=True))
-        chosen = get_preset(preset)
+        folder, chosen = Path(value_of(arguments, "--study", "")), get_preset(preset)
+        is_stored = "--preset" not in arguments and "--study" in arguments
+        parts = (is_stored and _stored_parts(folder)) or chosen.parts
+        settings: Any = dict(zip(("model", "training", "evaluation"), parts, strict=True))
         settings |= {"rules": chosen.rules, "no_analyses": not chosen.has_analyses}
         return cls(preset=preset, arguments=tuple(arguments), **settings)
 
@@ -115,59 +116,63 @@ class Study(StudyOptions):
         for name in ("tasks", "approaches", "rules", "inference"):
             if f"--{name}" in self.arguments and not getattr(self, name):
                 raise SettingError(f"--{name} needs at least one name")
-        if self.workers is not None:
-            require_integer("workers", self.workers, 1)
-        return self.complete(self._plan(), self.scheduler)
+        from constrained_dnc.study.executors import choose_executor  # noqa: PLC0415 - slow to import
+
+        open_executor = choose_executor(self.workers, self.scheduler, self.executor)
+        if self.scheduler is not None:
+            with open_executor():  # refuse a wrong address before the study is made
+                pass
+        return self.complete(self._plan(), open_executor)
 
     def _plan(self) -> Plan:
         """The requested runs; all runs of the study if only its folder is named."""
-        from constrained_dnc.sweep.plan import (  # noqa: PLC0415 - slow to import
+        from constrained_dnc.study.plan import (  # noqa: PLC0415 - slow to import
             open_study,
-            plan_study,
             reopen_study,
+            requested_configs,
         )
+        from constrained_dnc.study.trial import Wanted  # noqa: PLC0415
 
         folder = self.study or Path("studies", self.preset)
         options = {argument for argument in self.arguments if argument.startswith("--")}
         tasks, trials, first_seed = self.tasks, self.trials, get_preset(self.preset).first_seed
         approaches: Sequence[str | Approach] = self.approaches
-        rules, inferences, analyses = self.rules, self.inference, not self.no_analyses
+        wanted = Wanted(
+            tuple(rule for rule in RULES if rule in self.rules),
+            tuple(each for each in INFERENCES if each in self.inference),
+            not self.no_analyses,
+        )
         if self.study and "--preset" not in options and (folder / "study.json").is_file():
             stored = reopen_study(folder, trust_code=self.trust_code)
-            if options <= {"--study", "--workers", "--scheduler", "--trust-code"}:
+            if options <= {"--study", "--workers", "--scheduler", "--executor", "--trust-code"}:
                 return stored
-            tasks = tasks or tuple(config.task for config in stored.configs)
-            approaches = approaches or tuple(config.approach for config in stored.configs)
-            seeds = {config.seed for config in stored.configs}
+            configs = [run.config for run in stored.runs]
+            tasks = tasks or tuple(config.task for config in configs)
+            approaches = approaches or tuple(config.approach for config in configs)
+            seeds = {config.seed for config in configs}
             first_seed, trials = min(seeds), trials or len(seeds)
-            rules = rules if "--rules" in options else stored.rules
-            inferences = inferences if "--inference" in options else stored.inferences
-            analyses = analyses and stored.analyses
-        plan = plan_study(
-            folder,
-            self.preset,
-            tasks,
-            approaches,
-            trials,
-            first_seed=first_seed,
-            parts=(self.model, self.training, self.evaluation),
-            rules=rules,
-            analyses=analyses,
-            inferences=inferences,
+            wanted = Wanted(
+                wanted.rules if "--rules" in options else stored.wanted.rules,
+                wanted.inferences if "--inference" in options else stored.wanted.inferences,
+                wanted.analyses and stored.wanted.analyses,
+            )
+        parts = (self.model, self.training, self.evaluation)
+        requested = requested_configs(
+            self.preset, tasks, approaches, trials, first_seed=first_seed, parts=parts
         )
-        return open_study(plan, ["study", *self.arguments])
+        command = ["study", *self.arguments]
+        return open_study(folder, requested, wanted, preset=self.preset, command=command)
 
 
-def _stored_parts(path: Path) -> Parts:
-    """The settings in a study.json."""
-    from constrained_dnc.files import corruption_named, read_json  # noqa: PLC0415 - slow to import
+def _stored_parts(folder: Path) -> Parts | None:
+    """The settings of a study's runs, with the iterations of the longest; None without a study."""
+    from constrained_dnc.study.study import STUDY, read_study  # noqa: PLC0415 - slow to import
 
-    settings = read_json(path)
-    with corruption_named(path):
-        model, training, evaluation = (
-            kind(**settings["settings"][name]) for name, kind in SECTIONS.items()
-        )
-    return model, training, evaluation
+    if not (folder / STUDY).is_file():
+        return None
+    study = read_study(folder)
+    training = replace(study.config.training, iterations=max(study.requested_runs.values()))
+    return study.config.model, training, study.config.evaluation
 
 
 @dataclass(frozen=True)
@@ -187,9 +192,9 @@ class Gather(StudyOptions):
     """Selection rules whose parameters are evaluated; by default those of all runs."""
 
     def run(self) -> int:
-        """Link the runs, complete them and write the report; 1 if a run failed."""
+        """Copy the runs, complete them and write the report; 1 if a run failed."""
         from constrained_dnc.cli.explore import runs_in  # noqa: PLC0415 - slow to import
-        from constrained_dnc.sweep.gathering import gather  # noqa: PLC0415
+        from constrained_dnc.study.plan import gather  # noqa: PLC0415
 
         folders = [folder for name in self.runs for folder in runs_in(Path(name)) or [name]]
         if not folders:
@@ -205,70 +210,37 @@ class Gather(StudyOptions):
         return self.complete(plan)
 
 
-def _execute(plan: Plan, scheduler: str | None, workers: int | None) -> None:
-    """Start workers, or connect to them, and wait until the remaining runs are done."""
-    from constrained_dnc.cli.watching import SweepWatcher  # noqa: PLC0415 - slow to import
-    from constrained_dnc.sweep.executors import connected, execute  # noqa: PLC0415
+def _execute(plan: Plan, open_executor: OpenExecutor, workers: int | None) -> None:
+    """Complete the runs that are not done."""
+    from constrained_dnc.cli.watching import StudyWatcher  # noqa: PLC0415 - slow to import
+    from constrained_dnc.files import is_locked  # noqa: PLC0415
+    from constrained_dnc.model.config import available_cores  # noqa: PLC0415
+    from constrained_dnc.study.executors import execute  # noqa: PLC0415
+    from constrained_dnc.training.folder import COMPLETING  # noqa: PLC0415
 
     to_do = plan.to_do()
-    runs = f"{len(plan.configs)} runs, {len(plan.configs) - len(to_do)} ended"
-    summary = f"study {plan.folder}: {runs}, {len(to_do)} to go"
-    if not to_do:
-        print_stderr(summary)
-        return
-    if scheduler is None:
-        print_stderr("starting workers")
-    with connected(scheduler, workers) as client:
-        print_stderr(summary)
-        count = sum(client.nthreads().values())
-        with SweepWatcher(plan, to_do, count, _print_estimate(plan, to_do, count)) as watcher:
-            execute(plan, client, watcher, to_do)
-
-
-def _print_estimate(plan: Plan, to_do: list[Config], workers: int) -> float:
-    """Say what will be done and how long it will take; return the share of training in a run."""
-    from constrained_dnc.cli.watching import TRAINING_SHARE  # noqa: PLC0415 - slow to import
-    from constrained_dnc.files import is_locked  # noqa: PLC0415
-    from constrained_dnc.sweep.trial import estimate_seconds, needs_training  # noqa: PLC0415
-
-    held = [plan.lock(config) for config in to_do if is_locked(plan.lock(config))]
-    if held:
+    runs = f"{len(plan.runs)} runs, {len(plan.runs) - len(to_do)} ended"
+    print_stderr(f"study {plan.folder}: {runs}, {len(to_do)} to go")
+    locks = [run.folder / COMPLETING for run in to_do]
+    if held := [lock for lock in locks if is_locked(lock)]:
         owners = ", ".join(sorted({lock.read_text().strip() for lock in held}))
         print_stderr(f"waiting for runs that an earlier study is still working on: {owners}")
-    if not workers:
-        print_stderr("the scheduler has no workers yet; runs start when workers connect")
-        return TRAINING_SHARE
-    print_stderr("compiling and timing a few iterations of the first run")
-    share = TRAINING_SHARE
-    try:
-        one = estimate_seconds(plan, to_do[0])
-        untrained = sum(needs_training(plan, config) for config in to_do)
-        seconds = {
-            "training takes about": one["training"] * math.ceil(untrained / workers),
-            "evaluation up to": one["evaluation"] * math.ceil(len(to_do) / workers),
-            "analyses about": one["analysis"] * math.ceil(len(to_do) / workers),
-            "compiling about": one["compilation"],
-        }
-        share = one["training"] / (one["training"] + one["evaluation"] + one["analysis"])
-        parts = [f"{words} {timedelta(seconds=math.ceil(s))}" for words, s in seconds.items() if s]
-        estimate = ", ".join(parts) + " if all runs are like the first" * (len(to_do) > 1)
-    except Exception as error:  # in user-defined code: the runs will say more
-        estimate = f"the first run cannot be timed: {first_line(error)}"
-    print_stderr(f"{workers} worker{'s' * (workers > 1)}; {estimate}")
-    return share
+    if to_do:
+        with StudyWatcher(to_do, workers or available_cores()) as watcher:
+            execute(plan, to_do, open_executor, watcher)
 
 
 def _print_failures(folder: Path) -> int:
     """Name the runs that failed; 1 if there are any."""
     from constrained_dnc.study import read_study  # noqa: PLC0415 - slow to import
-    from constrained_dnc.study.layout import FAILURES  # noqa: PLC0415
 
     failures = read_study(folder).failures
     for failure in failures:
         name = f"{failure['task']} {failure['approach']} trial {failure['seed']}"
         print(printable(f"failed: {name}: {failure['reason']}"))
+        print(f"  traceback: {failure['traceback']}")
     if failures:
-        print(f"tracebacks are in {folder / FAILURES}; run the same command to try again")
+        print("the same command tries again")
     return 1 if failures else 0
 
 

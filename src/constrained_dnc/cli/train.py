@@ -31,12 +31,12 @@ from constrained_dnc.config import (
     as_dict,
     get_preset,
     make_config,
+    run_name,
 )
 from constrained_dnc.errors import SettingError, one_of
 from constrained_dnc.model.config import ModelConfig
 from constrained_dnc.parts import APPROACHES, Approach
 from constrained_dnc.plugins import is_import_path
-from constrained_dnc.tasks.registry import get_task
 
 DIVERGED = 3
 """The exit code of a run that diverged."""
@@ -128,9 +128,8 @@ class Train:
             raise SettingError("--selection needs --from")
         parts = (self.model, self.training, self.evaluation)
         config = Config(self.task, self.approach, self.seed, *parts, self.stored_start)
-        task = get_task(self.task).name.replace("/", "-")
-        name = f"{task}-{self.approach.name}-{self.seed}"
-        folder = self.run_dir or Path("runs", f"{name}-tuned" if self.start else name)
+        name = run_name(config) + ("-tuned" if self.start else "")
+        folder = self.run_dir or Path("runs", name)
         if self.start and self.start.resolve() == folder.resolve():
             raise SettingError("--from and --run-dir name the same run; choose another --run-dir")
         with ProgressBar("iteration") as bar:
@@ -189,7 +188,7 @@ def _find_approach(name: str) -> Approach:
     if not name.endswith(".py") and not is_import_path(name):
         accepted = f"{one_of(APPROACHES, name)}, or file.py:NAME for a user-defined one"
         raise SettingError("approach", name, accepted)
-    from constrained_dnc.sweep.approach_names import find_approaches  # noqa: PLC0415 - slow to import
+    from constrained_dnc.study.approaches import find_approaches  # noqa: PLC0415 - slow to import
 
     approaches = find_approaches([name])
     if len(approaches) > 1:

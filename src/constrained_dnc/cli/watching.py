@@ -6,48 +6,37 @@ import math
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import timedelta
-from functools import cache
 from typing import Any
 
 from rich.markup import escape
 from rich.progress import BarColumn, TaskID
 
 from constrained_dnc.cli.progress import Display
-from constrained_dnc.config import Config
 from constrained_dnc.errors import RunError, printable
-from constrained_dnc.study.layout import run_folder
-from constrained_dnc.sweep.plan import Plan
-from constrained_dnc.tasks.registry import get_task
 from constrained_dnc.training.folder import read_status
+from constrained_dnc.training.run import Run
 
 SECONDS_BETWEEN_LINES = 20.0
+LOOKS_PER_SECOND = 100.0
+"""At most so many files are opened a second: they may be on a disk that many share."""
 TRAINING_SHARE = 0.9
-"""The share of a run's time that is training, if it was not measured."""
+"""The share of a run's time that is training; the rest is evaluation and analysis."""
 
 
-class SweepWatcher(Display):
+class StudyWatcher(Display):
     """Shows which runs are in progress, how far they have got, and how long the rest will take.
 
     Args:
-        plan: the study.
-        to_do: its runs that are to be completed.
+        to_do: the runs that are to be completed.
         workers: how many of them run at a time.
-        training_share: the share of a run's time that is training; the rest is evaluation and
-            analysis.
     """
 
-    def __init__(
-        self,
-        plan: Plan,
-        to_do: Sequence[Config],
-        workers: int = 1,
-        training_share: float = TRAINING_SHARE,
-        **options: Any,
-    ):
+    def __init__(self, to_do: Sequence[Run], workers: int = 1, **options: Any):
         super().__init__("{task.description}", BarColumn(20), period=1.0, **options)
-        self.plan, self.to_do, self.ended_runs, self.shown = plan, to_do, 0, self.clock()
-        self.workers, self.training_share = min(workers, len(to_do)), training_share
+        self.to_do, self.ended_runs, self.shown = to_do, 0, self.clock()
+        self.workers = min(workers, len(to_do))
         self.began = self.clock()
+        self.looked = -math.inf
         self.iterations: dict[str, float] = {}  # done, by run id
         self.resumed: dict[str, float] = {}  # done before, by run id
         self.end: float | None = None  # the expected time
@@ -60,46 +49,52 @@ class SweepWatcher(Display):
             return "-"
         return str(timedelta(seconds=max(0, math.ceil(self.end - self.clock()))))
 
-    def ended(self, config: Config, state: str) -> None:
+    def ended(self, run: Run, state: str) -> None:
         """Called when a run has finished or diverged."""
-        self._remove(config)
+        self._remove(run)
         of_all = f"{self.ended_runs}/{len(self.to_do)}"
-        self.say(f"{of_all} {_name(config)}: {state}, time left {self.time_left()}")
+        self.say(f"{of_all} {run.folder.name}: {state}, time left {self.time_left()}")
 
-    def failed(self, config: Config, reason: str) -> None:
-        """Called when a run has failed, and so have its retries."""
-        self._remove(config)
-        self.say(f"{_name(config)} failed: {reason}")
+    def failed(self, run: Run, reason: str) -> None:
+        """Called when a run has failed."""
+        self._remove(run)
+        self.say(f"{run.folder.name} failed: {reason}")
 
-    def look(self, running: list[Config]) -> None:
+    def look(self, pending: list[Run]) -> None:
         """Read the progress of these runs, and show it now and then."""
-        for config in running:
+        if self.clock() - self.looked < len(pending) / LOOKS_PER_SECOND:
+            return
+        self.looked = self.clock()
+        for run in pending:
             with suppress(RunError):  # absent or corrupt: the run itself will say so
-                folder = run_folder(self.plan.folder, config.run_id)
-                self.iterations[config.run_id] = read_status(folder).iteration
-                self.resumed.setdefault(config.run_id, self.iterations[config.run_id])
+                self.iterations[run.config.run_id] = read_status(run.folder).iteration
+                self.resumed.setdefault(run.config.run_id, self.iterations[run.config.run_id])
         self._update_total()
-        positions = {c: self._position(c) for c in running if c.run_id in self.iterations}
+        positions = {
+            run.config.run_id: (run, self._position(run))
+            for run in pending
+            if run.config.run_id in self.iterations
+        }
         if self.is_live:
-            for config, position in positions.items():
-                if config.run_id not in self.rows:
-                    self.rows[config.run_id] = self.bars.add_task("", total=self._work(config))
-                row, done = self.rows[config.run_id], self.iterations[config.run_id]
+            for run_id, (run, position) in positions.items():
+                if run_id not in self.rows:
+                    self.rows[run_id] = self.bars.add_task("", total=self._work(run))
+                row, done = self.rows[run_id], self.iterations[run_id]
                 self.bars.update(row, completed=done, description=escape(printable(position)))
         elif self.is_due(SECONDS_BETWEEN_LINES):
-            under_way = ", ".join(positions.values()) or "nothing yet"
+            under_way = ", ".join(text for _, text in positions.values()) or "nothing yet"
             self.say(f"time left {self.time_left()}; under way: {under_way}")
 
-    def _position(self, config: Config) -> str:
-        done, iterations = self.iterations[config.run_id], config.training.iterations
+    def _position(self, run: Run) -> str:
+        done, iterations = self.iterations[run.config.run_id], run.config.training.iterations
         position = "evaluating" if done >= iterations else f"{done}/{iterations}"
-        return f"{_name(config)} {position}"
+        return f"{run.folder.name} {position}"
 
-    def _remove(self, config: Config) -> None:
+    def _remove(self, run: Run) -> None:
         self.ended_runs += 1
-        self.iterations[config.run_id] = self._work(config)
-        if config.run_id in self.rows:
-            self.bars.remove_task(self.rows.pop(config.run_id))
+        self.iterations[run.config.run_id] = self._work(run)
+        if run.config.run_id in self.rows:
+            self.bars.remove_task(self.rows.pop(run.config.run_id))
         self._update_total()
 
     def _update_total(self) -> None:
@@ -111,17 +106,6 @@ class SweepWatcher(Display):
         left = f"{self.ended_runs}/{len(self.to_do)} runs, time left {self.time_left()}"
         self.bars.update(self.total.id, completed=done, total=total, description=left)
 
-    def _work(self, config: Config) -> float:
+    def _work(self, run: Run) -> float:
         """The work of a run, evaluation and analysis included, in iterations."""
-        return config.training.iterations / self.training_share
-
-
-def _name(config: Config) -> str:
-    """A readable name of a run."""
-    return f"{_task_name(config.task)} {config.approach.name} trial {config.seed}"
-
-
-@cache
-def _task_name(task: str) -> str:
-    """The name of a task; cached, as the file of a user-defined one may disappear."""
-    return get_task(task).name
+        return run.config.training.iterations / TRAINING_SHARE

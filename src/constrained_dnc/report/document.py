@@ -15,7 +15,7 @@ from rich.text import Text
 
 from constrained_dnc.config import PAPER_RULE
 from constrained_dnc.errors import printable
-from constrained_dnc.files import make_folder, write_atomically
+from constrained_dnc.files import make_folder, refuse_link, write_atomically
 from constrained_dnc.report import curves, overview, published, states
 from constrained_dnc.report import score_tables as scores
 from constrained_dnc.report import tables as lengths
@@ -23,7 +23,8 @@ from constrained_dnc.report.claims import claims_table
 from constrained_dnc.report.drawing import Drawing
 from constrained_dnc.report.findings import Findings, beside_paper, by_rule, stages_of
 from constrained_dnc.report.tables import Table
-from constrained_dnc.study import Study, layout, read_study
+from constrained_dnc.study import Study, read_study
+from constrained_dnc.study.study import FIGURES, PAGE, TABLES
 
 ReportProgress = Callable[[str, int, int], None]
 """Called with the name of a stage, the items done and their total."""
@@ -113,18 +114,21 @@ class Report:
         """Write tables, figures and page; return the path of the page."""
         notify = progress or (lambda stage, done, total: None)
         path = self.study.path
+        for name in (PAGE, TABLES, FIGURES):
+            refuse_link((path / name).parent)
+            refuse_link(path / name)
         for table in chain.from_iterable(self.tables.values()):
-            table.write(path / layout.TABLES)
+            table.write(path / TABLES)
         if self.draws_all:
             states.embed_all(self.study, states.wanted_embeddings(self.analysed), notify)
         total, images = sum(map(len, self.drawings.values())), {}
         for done, drawing in enumerate(chain.from_iterable(self.drawings.values()), start=1):
-            images[drawing.name] = drawing.write(path / layout.FIGURES)
+            images[drawing.name] = drawing.write(path / FIGURES)
             notify("figures", done, total)
-        make_folder((path / layout.PAGE).parent)
+        make_folder((path / PAGE).parent)
         # A failure's message may name a file that is not valid UTF-8.
-        write_atomically(path / layout.PAGE, self._page(images).encode(errors="replace"))
-        return path / layout.PAGE
+        write_atomically(path / PAGE, self._page(images).encode(errors="replace"))
+        return path / PAGE
 
     def terminal_table(self) -> Group:
         """Maximum lengths with what they mean, for a terminal."""
@@ -140,7 +144,7 @@ class Report:
 
     def _page(self, images: dict[str, str]) -> str:
         study, main = self.study, self.main
-        preset = study.request.get("preset")
+        preset = study.stored.get("preset")
         name = study.path.resolve().name
         environment = Environment(
             loader=PackageLoader(__package__),
@@ -159,8 +163,8 @@ class Report:
             images=images,
             left_out=self.left_out,
             problems=overview.problems(study),
-            command=str(study.request.get("command", "")),
-            provenance=overview.provenance(study),
+            command=str(study.stored.get("command", "")),
+            provenance=study.provenance,
         )
 
 

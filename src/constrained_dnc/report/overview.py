@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict
 from typing import Any
 
-from constrained_dnc.config import PAPER, WITHOUT_EFFECT
+from constrained_dnc.config import PAPER, WITHOUT_EFFECT, as_dict
 from constrained_dnc.report import published
 from constrained_dnc.report.findings import Findings, memory_name
-from constrained_dnc.report.tables import DASH, percent, rounded
+from constrained_dnc.report.tables import percent, rounded
 from constrained_dnc.study import Study
-from constrained_dnc.study.layout import flat_settings
 
 
 def budget_warning(study: Study) -> str:
@@ -39,12 +37,13 @@ def trial_counts(study: Study) -> list[int]:
 
 def other_settings(study: Study) -> list[str]:
     """The settings that are not the paper's, each with both values."""
-    paper = flat_settings({"model": asdict(PAPER.model), "training": asdict(PAPER.training)})
-    ours = study.settings
+    ours = as_dict(study.config)
+    papers = {"model": as_dict(PAPER.model), "training": as_dict(PAPER.training)}
     return [
-        f"{name} {ours[name]} (paper: {value})"
-        for name, value in paper.items()
-        if ours.get(name, value) != value and name.partition(".")[2] not in WITHOUT_EFFECT
+        f"{part}.{name} {ours[part][name]} (paper: {value})"
+        for part, settings in papers.items()
+        for name, value in settings.items()
+        if ours[part][name] != value and name not in WITHOUT_EFFECT
     ]
 
 
@@ -56,8 +55,8 @@ def facts(findings: Findings) -> dict[str, str]:
     papers = (f"; paper: {published.TRIALS}", f"; paper: {thousands(published.ITERATIONS)}")
     paper_trials, paper_iterations = papers if findings.is_comparable else ("", "")
     return {
-        "tasks": ", ".join(study.tasks),
-        "approaches": ", ".join(study.approaches),
+        "tasks": ", ".join(findings.tasks),
+        "approaches": ", ".join(findings.approaches),
         "runs": f"{len(study.runs)} with results, {sum(n for n, _ in requested)} requested",
         "seeds": f"{trials} per task and approach{paper_trials}",
         "iterations": f"{iterations} (requested: {span(it for _, it in requested)}"
@@ -70,7 +69,7 @@ def facts(findings: Findings) -> dict[str, str]:
 
 def rule_meaning(rule: str, study: Study) -> str:
     """What a selection rule selects."""
-    length, window = study.unseen_length, study.settings.get("training.window")
+    length, window = study.unseen_length, study.config.training.window
     mean = f"running mean of {window} measurements"
     return {
         "unseen": f"unseen, the paper's: the lowest {mean} of the loss at length {length}",
@@ -95,12 +94,6 @@ def problems(study: Study) -> dict[str, list[str]]:
         ],
         "Missing": study.missing(),
     }
-
-
-def provenance(study: Study) -> dict[str, str]:
-    """When, where and with which versions the study was made."""
-    begun = {"begun on": study.request.get("created", DASH)}
-    return begun | study.request.get("platform", {}) | study.request.get("versions", {})
 
 
 def unseen_scores(findings: Findings) -> str:

@@ -23,14 +23,14 @@ from matplotlib.patches import Patch
 
 from constrained_dnc.colours import GREEN, LIGHT, PHASE_COLOURS, colours_of
 from constrained_dnc.evaluation.analyses import BINS, DIMENSIONS, embed
-from constrained_dnc.files import make_folder, write_atomically
+from constrained_dnc.files import make_folder, refuse_link, write_atomically
 from constrained_dnc.model.config import available_cores
 from constrained_dnc.report import published
 from constrained_dnc.report.drawing import Drawing, grid
 from constrained_dnc.report.findings import Findings
 from constrained_dnc.report.tables import DASH, PROPERTIES_CAPTION, rounded
 from constrained_dnc.study import Study
-from constrained_dnc.study.layout import EMBEDDINGS
+from constrained_dnc.study.study import EMBEDDINGS
 
 # From dark to light with time; both ends stand out from either background.
 TIME_COLOURS = LinearSegmentedColormap.from_list(
@@ -287,6 +287,7 @@ def embedding(study: Study, run_id: str, phase: str) -> Float32[np.ndarray, "tim
         if stored.shape == (*states.shape[:2], 2):
             return stored
     embedded = embed(states)
+    refuse_link(path.parent)
     make_folder(path.parent)
     buffer = io.BytesIO()
     np.save(buffer, embedded, allow_pickle=False)

@@ -1,46 +1,73 @@
-"""A study as a report sees it: what was requested, the results so far, and what is missing."""
+"""A study: a folder of runs, and a file that says what they cannot.
+
+study.json           what is wanted of every run; preset, command and date
+runs/NAME/           a run each, see training/folder.py
+embeddings/HASH.npy  t-SNE, by the hash of the embedded states
+report/              index.html, and its tables/ and figures/
+lock                 held while runs are added
+"""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Mapping, Sequence
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
 
-from constrained_dnc.config import RULES
+from constrained_dnc.config import INFERENCES, RULES, Config, shared_in_study
 from constrained_dnc.errors import RunError, SettingError, require_path
-from constrained_dnc.evaluation.results import sort_results
-from constrained_dnc.files import corruption_named, read_arrays, read_json
-from constrained_dnc.study.layout import (
-    STUDY,
-    analysis_file,
-    flat_settings,
-    read_failures,
-    read_results,
-    seeds_of,
+from constrained_dnc.evaluation.results import (
+    concat_results,
+    read_results_file,
+    results_frame,
+    sort_results,
 )
+from constrained_dnc.evaluation.scoring import KEY, make_plan
+from constrained_dnc.files import corruption_named, read_arrays, read_file, read_json
+from constrained_dnc.model.config import memory_order
+from constrained_dnc.study.trial import Wanted, memories_of
+from constrained_dnc.training.folder import ANALYSES, CONFIG, EVALUATION, FAILURE
+from constrained_dnc.training.loggers import logger
+from constrained_dnc.training.run import Run, open_run
 
+STUDY, LOCK, RUNS, EMBEDDINGS = "study.json", "lock", "runs", "embeddings"
+PAGE, TABLES, FIGURES = "report/index.html", "report/tables", "report/figures"
 ORDER = ["task", "approach", "seed", "run_id", "selection", "memory", "inference", "length"]
 ORDER.append("iterations")
+
+Trial: TypeAlias = tuple[str, str, int]
+"""The names of a task and an approach, and a seed: of each there is one run in a study."""
 
 
 @dataclass(frozen=True)
 class Study:
-    """A study directory. Everything is read when first needed."""
+    """The folder of a study. Everything in it is read when first needed."""
 
     path: Path
-    request: Mapping[str, Any]
+    stored: Mapping[str, Any]
     """The content of study.json."""
+
+    @cached_property
+    def members(self) -> dict[str, Run]:
+        """The runs of the study by run id, first by seed, then by name."""
+        return {run.config.run_id: run for run in find_runs(self.path)}
+
+    @cached_property
+    def wanted(self) -> Wanted:
+        """What is wanted of every run."""
+        return read_wanted(self.path / STUDY, self.stored)
 
     @cached_property
     def history(self) -> pd.DataFrame:
         """All results of the study's runs, including those after fewer iterations."""
-        return sort_results(read_results(self.path, self.request["runs"]), ORDER)
+        tables = concat_results([*map(_results_of, self.members.values())])
+        return sort_results(tables, ORDER)
 
     @cached_property
     def results(self) -> pd.DataFrame:
@@ -56,47 +83,55 @@ class Study:
 
     @cached_property
     def failures(self) -> tuple[dict[str, Any], ...]:
-        """The runs that failed: run_id, task, approach, seed, reason."""
-        return tuple(read_failures(self.path, self.request["runs"]))
+        """The runs that failed: run_id, task, approach, seed, reason, and the traceback's file."""
+        return tuple(self._failures())
+
+    def _failures(self) -> Iterator[dict[str, Any]]:
+        for run_id, run in self.members.items():
+            path = run.folder / FAILURE
+            if path.is_file() and not path.is_symlink():
+                task, approach, seed = trial_of(run)
+                reason = read_file(path).decode(errors="replace").strip().rpartition("\n")[2]
+                origin = {"run_id": run_id, "task": task, "approach": approach, "seed": seed}
+                yield {**origin, "reason": reason, "traceback": path}
+
+    @cached_property
+    def config(self) -> Config:
+        """The config of a run: all have the same sizes, training and samples."""
+        if not self.members:
+            raise RunError(f"{self.path / RUNS} has no runs")
+        return next(iter(self.members.values())).config
 
     @property
     def memory_size(self) -> int:
         """Slots of the memory in training."""
-        return int(self.request["memories"][0])
+        return self.config.model.memory_size
 
-    @property
+    @cached_property
     def memories(self) -> tuple[str, ...]:
-        """The memories that runs are evaluated with, as in the results; the trained one first."""
-        return tuple(self.request["memories"])
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """The settings of all runs by name, such as training.learning_rate."""
-        return flat_settings(self.request["settings"])
+        """The memories that runs are scored with, as in the results; the trained one first."""
+        sizes = {str(size) for run in self.members.values() for size in memories_of(run.config)}
+        trained = str(self.memory_size)
+        return tuple(sorted(sizes, key=lambda size: (size != trained, memory_order(size))))
 
     @property
     def training_lengths(self) -> tuple[int, int]:
         """The shortest and the longest input in training."""
-        training = self.request["settings"]["training"]
-        return int(training["min_length"]), int(training["max_length"])
+        return self.config.training.min_length, self.config.training.max_length
 
     @property
     def unseen_length(self) -> int:
         """The length whose loss selects parameters, and at which states are analysed."""
-        return int(self.request["settings"]["training"]["unseen_length"])
+        return self.config.training.unseen_length
 
-    @property
-    def requested_runs(self) -> dict[tuple[str, str, int], int]:
-        """The most iterations that were requested, by (task, approach, seed)."""
-        most: dict[tuple[str, str, int], int] = {}
-        for part in self._requests:
-            for run in itertools.product(part["tasks"], part["approaches"], seeds_of(part)):
-                most[run] = max(most.get(run, 0), part["iterations"])
-        return most
+    @cached_property
+    def requested_runs(self) -> dict[Trial, int]:
+        """The iterations that every run is to have."""
+        return {trial_of(run): run.config.training.iterations for run in self.members.values()}
 
-    @property
+    @cached_property
     def requested(self) -> dict[tuple[str, str], tuple[int, int]]:
-        """Trials and the most iterations of all requests, by (task, approach)."""
+        """The number of runs and the most iterations by (task, approach)."""
         totals: dict[tuple[str, str], tuple[int, int]] = {}
         for (task, approach, _), iterations in self.requested_runs.items():
             trials, most = totals.get((task, approach), (0, 0))
@@ -104,18 +139,14 @@ class Study:
         return totals
 
     @property
-    def _requests(self) -> Sequence[Mapping[str, Any]]:
-        return self.request["requests"]
-
-    @property
     def tasks(self) -> tuple[str, ...]:
-        """The tasks of all requests."""
-        return tuple(dict.fromkeys(task for part in self._requests for task in part["tasks"]))
+        """The names of all tasks."""
+        return tuple(dict.fromkeys(task for task, _ in self.requested))
 
     @property
     def approaches(self) -> tuple[str, ...]:
-        """The approaches of all requests."""
-        return tuple(dict.fromkeys(name for part in self._requests for name in part["approaches"]))
+        """The names of all approaches."""
+        return tuple(dict.fromkeys(approach for _, approach in self.requested))
 
     @property
     def selections(self) -> tuple[str, ...]:
@@ -123,13 +154,24 @@ class Study:
         rules = set(self.results["selection"])
         return tuple(rule for rule in RULES if rule in rules)
 
+    @property
+    def provenance(self) -> dict[str, str]:
+        """Versions and machines of all runs, and when the study began."""
+        values: dict[str, dict[str, None]] = {}
+        for run in self.members.values():
+            stored = read_json(run.folder / CONFIG)
+            for name, value in {**stored.get("platform", {}), **stored.get("versions", {})}.items():
+                values.setdefault(name, {})[str(value)] = None
+        begun = {"begun on": str(self.stored.get("created", ""))}
+        return begun | {name: ", ".join(found) for name, found in values.items()}
+
     def analysis(self, run_id: str, *names: str) -> dict[str, np.ndarray]:
         """Arrays of a run's state-space and memory analyses, by default all.
 
         Those that are missing are left out; all of them, if the file is absent or corrupt.
         """
         try:
-            arrays = read_arrays(analysis_file(self.path, run_id))
+            arrays = read_arrays(self.members[run_id].folder / ANALYSES)
         except RunError:
             return {}
         return {name: arrays[name] for name in names or arrays if name in arrays}
@@ -155,19 +197,83 @@ class Study:
                     f"{run.iterations} of {iterations} iterations."
                 )
         without = [run for run in self.runs.index if not self.analysis(run)]
-        if without and self.request.get("analyses", True):
+        if without and self.wanted.analyses:
             which = "have no readable analysis; resume the study to compute it"
             sentences.append(f"{len(without)} of {len(self.runs)} runs {which}.")
         return sentences
 
 
 def read_study(path: str | Path) -> Study:
-    """Open a study directory, finished or not."""
+    """Open the folder of a study, finished or not."""
     require_path("study", path)
     path = Path(path)
     if not (path / STUDY).is_file():
         raise SettingError("study", str(path), f"a directory with a {STUDY}")
     study = Study(path, read_json(path / STUDY))
-    with corruption_named(path / STUDY):
-        study.requested, study.memory_size, study.training_lengths, dict(study.request["runs"])
+    assert study.wanted
     return study
+
+
+def read_wanted(path: Path, stored: Mapping[str, Any]) -> Wanted:
+    """What the content of a study.json wants of every run."""
+    with corruption_named(path):
+        rules, inferences = stored.get("rules", RULES), stored.get("inferences", ["network"])
+        return Wanted(
+            tuple(rule for rule in RULES if rule in rules),
+            tuple(each for each in INFERENCES if each in inferences),
+            bool(stored.get("analyses", True)),
+        )
+
+
+def find_runs(study: Path) -> list[Run]:
+    """The runs of a study by seed and name; what does not belong to it is named and ignored."""
+    runs = []
+    for folder in sorted((study / RUNS).glob("[!.]*")):
+        try:
+            runs.append(open_run(folder))
+        except (RunError, SettingError) as error:
+            logger.warning("%s; it is ignored", error)
+    settings = {run.folder: json.dumps(shared_in_study(run.config)) for run in runs}
+    ((common, _),) = Counter(settings.values()).most_common(1) or [("", 0)]
+    trials: dict[Trial, Run] = {}
+    for run in runs:
+        other = trials.get(trial_of(run), run)
+        if settings[run.folder] != common:
+            logger.warning("%s is ignored: most runs beside it have other settings", run.folder)
+        elif other is not run:
+            logger.warning("%s is ignored: %s is of the same trial", run.folder, other.folder)
+        else:
+            trials[trial_of(run)] = run
+    return sorted(trials.values(), key=lambda run: run.config.seed)
+
+
+def trial_of(run: Run) -> Trial:
+    """The names of a run's task and approach, and its seed."""
+    return run.task_name, run.config.approach.name, run.config.seed
+
+
+def _results_of(run: Run) -> pd.DataFrame:
+    """The results of a run that its study asks for; other rows in its file are ignored.
+
+    A run may be scored with other memories and lengths as well, by `cdnc evaluate`.
+    """
+    path = run.folder / EVALUATION
+    if not path.exists():
+        return results_frame()
+    try:
+        table = read_results_file(path)
+    except RunError as error:
+        logger.warning("%s; the file is ignored", error)
+        return results_frame()
+    config = run.config
+    is_own = (table["run_id"] == config.run_id) & (table["seed"] == config.seed)
+    is_own &= table["approach"] == config.approach.name
+    is_own &= (table["task"] == run.task_name) & ~table.duplicated(KEY)
+    is_own &= table["iterations"].between(0, config.training.iterations)
+    is_own &= table["score"].isna() | table["score"].between(0, 1)
+    if not is_own.all():
+        logger.warning("%s: %s rows of it are not of this run", path, (~is_own).sum())
+    plan = make_plan(config.evaluation, config.model.memory_size, memories=memories_of(config))
+    grid = pd.MultiIndex.from_tuples([(str(row.memory), row.length) for row in plan])
+    is_planned = pd.MultiIndex.from_frame(table[["memory", "length"]]).isin(grid)
+    return table[is_own & is_planned]

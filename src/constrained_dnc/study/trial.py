@@ -13,7 +13,13 @@ from constrained_dnc.evaluation.analyses import analyse_run
 from constrained_dnc.evaluation.digital import digital_of
 from constrained_dnc.evaluation.results import read_results_file
 from constrained_dnc.evaluation.scoring import Planned, evaluate, make_plan
-from constrained_dnc.files import locked, read_arrays, remove_unfinished, write_arrays
+from constrained_dnc.files import (
+    locked,
+    read_arrays,
+    refuse_link,
+    remove_unfinished,
+    write_arrays,
+)
 from constrained_dnc.model.config import GROWING, MemorySize
 from constrained_dnc.training.folder import ANALYSES, COMPLETING, ENDED, EVALUATION, FAILURE, Status
 from constrained_dnc.training.loop import train
@@ -47,6 +53,7 @@ def complete_run(folder: Path, wanted: Wanted) -> str:
     Returns:
         The state of the run, `finished` or `diverged`.
     """
+    refuse_link(folder)
     try:
         with locked(folder / COMPLETING, wait=True):
             if not is_done(folder, wanted):
@@ -133,14 +140,16 @@ def is_done(folder: Path, wanted: Wanted) -> bool:
     settings = run.config.evaluation
     is_current = (table["run_id"] == run.config.run_id) & (table["iterations"] == status.iteration)
     is_current &= table["batch_size"] == settings.batch_size
-    key = ["selection", "inference", "memory", "length"]
-    stored = table[is_current].set_index(key)["batches"].to_dict()
-    skipped = None if settings.all_lengths else 0
-    return all(
-        stored.get((rule, inference, str(row.memory), row.length)) in (skipped, row.batches)
+    rows = table[is_current]
+    key = (rows[name] for name in ("selection", "inference", "memory", "length"))
+    stored = dict(zip(zip(*key, strict=True), rows["batches"], strict=True))
+    skipped = -1 if settings.all_lengths else 0
+    batches = (
+        (stored.get((rule, inference, str(row.memory), row.length), -2), row.batches)
         for rule, row in rows_of(run, wanted)
         for inference in wanted.inferences
     )
+    return all(count == skipped or count >= needed for count, needed in batches)
 
 
 def has_ended(run: Run, status: Status) -> bool:

@@ -86,6 +86,8 @@ class Run:
     """fused, pure, the qualified class name of a user-defined backend, or auto: not yet chosen."""
     threads: int
     """How many threads shared a batch in the backend fused."""
+    task_name: str = ""
+    """The name of the task, as in results; it is known without importing a user-defined task."""
 
     @cached_property
     def task(self) -> AbstractTask:
@@ -228,13 +230,13 @@ def open_run(folder: str | Path) -> Run:
     with corruption_named(path):
         config = Config.from_dict(stored["config"])
         backend, threads = str(stored["backend"]), int(stored["threads"])
-        run_id = str(stored["run_id"])
+        run_id, task_name = str(stored["run_id"]), str(stored.get("task", config.task))
     if run_id != config.run_id:
         raise RunError(
             f"{path} was edited: its settings are not those of the run {run_id}; restore them, or "
             "train in another folder"
         )
-    return Run(folder, config, backend, threads)
+    return Run(folder, config, backend, threads, task_name)
 
 
 def _snapshot(folder: Path) -> Path:
@@ -338,6 +340,8 @@ def write_config(folder: Path, config: Config, backend: str, threads: int) -> No
         "threads": threads,
         **environment(),
     }
+    if (name := get_task(config.task).name) != config.task:
+        stored["task"] = name
     if config.user_code:
         stored["sources"] = fingerprints("task", config.user_code)
         _copy_code(folder, config, stored["sources"])
