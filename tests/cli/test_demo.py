@@ -8,7 +8,7 @@ from constrained_dnc import predict
 from constrained_dnc.cli import demo, main
 from constrained_dnc.config import PRESETS
 from constrained_dnc.study import read_study
-from constrained_dnc.sweep.trial import run_trial
+from constrained_dnc.study.trial import complete_run
 from constrained_dnc.tasks.registry import get_task
 from smoke_studies import open_smoke
 
@@ -19,8 +19,8 @@ def trained(tmp_path, monkeypatch):
     monkeypatch.setattr(demo, "LIVE", PRESETS["smoke"])
     monkeypatch.setattr(demo, "SHOWN_EXTENDED", (10,))
     plan = open_smoke(tmp_path / "study")
-    for config in plan.configs:
-        run_trial(plan, config.to_json())
+    for run in plan.runs:
+        complete_run(run.folder, plan.wanted)
     return plan
 
 
@@ -31,13 +31,12 @@ def test_the_live_demo_compares_what_it_has_trained(trained, capsys):
     assert "2 runs, 2 ended, 0 to go" in errors
     problem = get_task("copy").sample(0, 1, 3).problems[0]
     rows = read_study(trained.folder).results.query("selection == 'score' and memory == '80'")
-    for config in trained.configs:
-        folder = trained.folder / "runs" / config.run_id
-        answer = predict(folder, problem)
-        name = re.escape(config.approach.name)
+    for run in trained.runs:
+        answer = predict(run.folder, problem)
+        name = re.escape(run.config.approach.name)
         shown = re.search(rf"^  {name} +(\S+)  \d of 3 right$", output, re.M)
         assert shown[1] == "".join(str(it) if 0 <= it <= 9 else "*" for it in answer)
-        score = rows.query("run_id == @config.run_id and length == 10")["score"].item()
+        score = rows.query("run_id == @run.config.run_id and length == 10")["score"].item()
         assert re.search(rf"^{name} +- +- +- +{round(100 * score)}$", output, re.M)
     report, page = re.findall(r": (\S+\.html)$", output, re.M)
     assert report == str(trained.folder / "report" / "index.html")

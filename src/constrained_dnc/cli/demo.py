@@ -73,7 +73,6 @@ class Demo:
         from constrained_dnc.cli.studies import Study  # noqa: PLC0415 - slow to import
         from constrained_dnc.explorer import open_model, page  # noqa: PLC0415
         from constrained_dnc.study import read_study  # noqa: PLC0415
-        from constrained_dnc.study.layout import run_folder  # noqa: PLC0415
 
         names = (self.baseline, self.constrained or LIVE.approaches[-1])
         problem = _sample(get_task(self.task), lengths[-1], self.seed)
@@ -90,7 +89,7 @@ class Demo:
         for name in names:
             is_shown = (study.runs["task"] == self.task) & (study.runs["approach"] == name)
             run_id = study.runs[is_shown]["seed"].idxmin()
-            runs.append(load_run(run_folder(self.study, str(run_id))))
+            runs.append(study.members[str(run_id)])
             results.append(study.results[study.results["run_id"] == run_id])
         print()
         self._show(runs, results, lengths)

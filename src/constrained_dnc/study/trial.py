@@ -21,10 +21,11 @@ from constrained_dnc.files import (
     write_arrays,
 )
 from constrained_dnc.model.config import GROWING, MemorySize
+from constrained_dnc.plugins import override_sources
 from constrained_dnc.training.folder import ANALYSES, COMPLETING, ENDED, EVALUATION, FAILURE, Status
 from constrained_dnc.training.loop import train
 from constrained_dnc.training.process import use_compilation_cache
-from constrained_dnc.training.run import Run, open_run
+from constrained_dnc.training.run import Run, open_run, stored_sources
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ def complete_run(folder: Path, wanted: Wanted) -> str:
     """
     refuse_link(folder)
     try:
-        with locked(folder / COMPLETING, wait=True):
+        with locked(folder / COMPLETING, wait=True), override_sources(stored_sources(folder)):
             if not is_done(folder, wanted):
                 remove_unfinished(folder, [EVALUATION, ANALYSES])
                 use_compilation_cache()

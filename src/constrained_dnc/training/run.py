@@ -358,6 +358,13 @@ def _copy_code(folder: Path, config: Config, digests: Mapping[str, str]) -> None
         write_atomically(copy, text)
 
 
+def stored_sources(folder: Path) -> dict[str, bytes]:
+    """The text that a run keeps of its user-defined files, by their paths when it was made."""
+    digests = read_json(folder / CONFIG).get("sources", {})
+    copies = {path: folder / copy_name(path, digest) for path, digest in digests.items()}
+    return {path: read_file(copy) for path, copy in copies.items() if copy.is_file()}
+
+
 def plan_run(folder: Path, config: Config) -> None:
     """Make the folder of a run that is to be trained later, on one thread."""
     make_folder(folder)
