@@ -19,8 +19,8 @@ from pathlib import Path
 
 from constrained_dnc import make_config, train
 from constrained_dnc.explorer import Trace, open_model, trace, views
-from constrained_dnc.explorer.models import Model
 from constrained_dnc.explorer.page import one_file
+from constrained_dnc.training.run import TrainedModel
 
 REPEATS = 10
 SCRUB = """
@@ -58,7 +58,7 @@ def hardly_trained(folder: Path) -> str:
     return str(folder / "run")
 
 
-def answer(model: Model, length: int, slots: int | None) -> Trace:
+def answer(model: TrainedModel, length: int, slots: int | None) -> Trace:
     """Time an answer, from the text to what is sent to the browser."""
     seconds, processor = [], []
     for seed in range(REPEATS + 1):

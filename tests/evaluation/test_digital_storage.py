@@ -54,7 +54,7 @@ def test_a_calibration_that_cannot_be_used_is_made_again(run, calibrations, harm
     if harm == "other parameters":
         model = selected.model
         moved = eqx.tree_at(lambda dnc: dnc.output_bias, model, model.output_bias + 1)
-        selected = replace(selected, model=moved)
+        selected = replace(selected, load=lambda: moved)
     elif harm == "corrupt":
         content = bytearray(path.read_bytes())
         content[-1] ^= 1

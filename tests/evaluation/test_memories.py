@@ -7,7 +7,8 @@ from constrained_dnc.config import parse_memories
 from constrained_dnc.errors import SettingError
 from constrained_dnc.evaluation.prediction import predict
 from constrained_dnc.evaluation.scoring import evaluate
-from constrained_dnc.evaluation.subject import growing_memory, subject_of
+from constrained_dnc.evaluation.trained import trained_model
+from constrained_dnc.model.growing import growing_memory
 from constrained_dnc.training.batches import evaluation_batch
 from constrained_dnc.training.loop import train
 from tiny_runs import tiny_config
@@ -24,7 +25,7 @@ def test_a_memory_of_many_slots_can_grow_too():
 
 
 def test_scores_are_those_of_the_model_with_that_memory(run):
-    memory = subject_of(run).memory("growing")
+    memory = trained_model(run).memory("growing")
     batch = evaluation_batch(run.task, run.config.evaluation, 5, 0)
     outputs = run.model.with_memory_size(memory).unroll(batch.inputs).outputs
     table = evaluate(run, memories=["growing"], lengths=[5], batches=1)

@@ -35,7 +35,7 @@ def traced(runs):
 def test_the_matrices_of_a_step_are_those_of_unroll(page, runs):
     model = open_model(runs["compr+reg"])
     batch = model.task.batch_of([model.task.parse(PROBLEM)])
-    network = model.dnc.with_memory_size(9)
+    network = model.model.with_memory_size(9)
     memory = network.unroll(batch.inputs, internals=True).internals.memory
     slots = page.run("return views[0].slots")
     for step in (7, 3, 12, 1):  # back and forth: the link is built up from kept ones

@@ -4,7 +4,7 @@ import shutil
 
 from constrained_dnc import load_run
 from constrained_dnc.evaluation.results import read_results_file, results_frame
-from constrained_dnc.explorer import open_model
+from constrained_dnc.explorer import open_model, stored_curves
 from constrained_dnc.files import write_table
 from constrained_dnc.training.folder import EVALUATION
 
@@ -33,7 +33,7 @@ def test_curves_of_the_rule_shown_come_first_then_those_of_the_papers(runs, tmp_
         )
     ]
     write_table(folder / EVALUATION, results_frame(rows))
-    curves = open_model(str(folder)).curves
+    curves = stored_curves(open_model(str(folder)))
     assert [curve.name for curve in curves] == [
         "4 slots, rule score: maximum 7",
         "40 slots, rule score: maximum 5",
@@ -44,12 +44,12 @@ def test_curves_of_the_rule_shown_come_first_then_those_of_the_papers(runs, tmp_
 
 
 def test_stored_scores_are_those_of_the_run_and_of_the_parameters_shown(runs, tmp_path):
-    (curve,) = open_model(runs["compr+reg"]).curves
+    (curve,) = stored_curves(open_model(runs["compr+reg"]))
     assert (curve.rule, curve.memory, list(curve.scores)) == ("score", "4", [1, 2, 3, 4])
-    assert open_model(runs["stateless-baseline"]).curves == ()
+    assert stored_curves(open_model(runs["stateless-baseline"])) == ()
     shutil.copytree(runs["compr+reg"], tmp_path / "run")
     path = tmp_path / "run" / EVALUATION
     table = read_results_file(path)
     for foreign in ({"run_id": "another"}, {"iteration": 9999}):
         write_table(path, table.assign(**foreign))
-        assert open_model(str(tmp_path / "run")).curves == ()
+        assert stored_curves(open_model(str(tmp_path / "run"))) == ()

@@ -197,12 +197,13 @@ def test_a_training_that_is_killed_is_no_longer_shown_as_one(runs, tmp_path):
     write_json(folder / STATUS, read_json(folder / STATUS) | {"state": "training"})
     models = server.ModelCache([str(folder), runs["compr+reg"]])
     with locked(folder / LOCK):
-        assert models.model(str(folder)).is_training
-        assert not models.model(str(folder)).has_ended
-    killed = models.model(str(folder))
-    assert killed.state == "interrupted after 10 of 10 iterations"
-    assert not killed.has_ended  # the page goes on looking: it may be resumed
-    assert models.model(runs["compr+reg"]).has_ended
+        shown = models.describe()[0]
+        assert shown["is_training"]
+        assert not shown["has_ended"]
+    killed, ended = models.describe()
+    assert killed["state"] == "interrupted after 10 of 10 iterations"
+    assert not killed["has_ended"]  # the page goes on looking: it may be resumed
+    assert ended["has_ended"]
 
 
 def test_no_problem_is_offered_that_is_too_long_to_be_drawn(runs):

@@ -11,7 +11,7 @@ import pytest
 
 from constrained_dnc import SettingError, predict
 from constrained_dnc.evaluation.prediction import compare
-from constrained_dnc.evaluation.subject import subject_of
+from constrained_dnc.evaluation.trained import trained_model
 from constrained_dnc.explorer import figures, open_model, traces, views
 from constrained_dnc.machine.extraction import extract_machine
 from constrained_dnc.training.loop import train
@@ -24,7 +24,7 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "explorer.md"
 def test_the_internals_are_those_of_unroll(runs):
     model = open_model(runs["compr+reg"])
     made = traces.trace(model, PROBLEM, 9)
-    network = model.dnc.with_memory_size(9)
+    network = model.model.with_memory_size(9)
     expected = network.unroll(made.batch.inputs, internals=True)
     np.testing.assert_allclose(made.outputs, expected.outputs, rtol=1e-5, atol=1e-6)
     link = expected.internals.memory.link
@@ -91,7 +91,7 @@ def test_a_task_that_has_only_sample(tmp_path):
 
 def test_digital_inference(runs):
     made = traces.trace(open_model(runs["compr+reg"], inference="digital"), PROBLEM, 9)
-    digital = subject_of(runs["compr+reg"], inference="digital").model.with_memory_size(9)
+    digital = trained_model(runs["compr+reg"], inference="digital").model.with_memory_size(9)
     expected = digital.unroll(made.batch.inputs)
     np.testing.assert_allclose(made.outputs, expected.outputs, rtol=1e-5, atol=1e-6)
     assert views.describe(made.model)["inference"] == "digital"
@@ -100,7 +100,7 @@ def test_digital_inference(runs):
 def test_the_state_of_the_machine_after_each_step(runs, monkeypatch):
     model = open_model(runs["compr+reg"])
     extraction = extract_machine(
-        model.dnc, model.task, lengths=[1, 2], states=2, reads=1, commands=2
+        model.model, model.task, lengths=[1, 2], states=2, reads=1, commands=2
     )
     faithful = replace(extraction, is_faithful=True)
     monkeypatch.setattr(views, "_machine_of", lambda model: faithful)

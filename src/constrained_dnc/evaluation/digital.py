@@ -35,7 +35,7 @@ from constrained_dnc.tasks.registry import get_task
 from constrained_dnc.tasks.task import AbstractTask, Batch
 from constrained_dnc.training.folder import DIGITAL
 from constrained_dnc.training.parameters import parameters_of
-from constrained_dnc.training.run import Run, Selected
+from constrained_dnc.training.run import Run, TrainedModel
 
 
 @dataclass(frozen=True)
@@ -314,7 +314,7 @@ def digitise(model: DNC, task: AbstractTask | str, *, lengths: Iterable[int] | N
     return calibrate(model, task, lengths=lengths).apply(model)
 
 
-def digital_of(run: Run, selected: Selected, threads: int | None = None) -> Digital:
+def digital_of(run: Run, selected: TrainedModel, threads: int | None = None) -> Digital:
     """The stored digital parts of selected parameters, or new ones, which are stored."""
     stored = stored_digital(run, selected)
     if stored is not None:
@@ -336,7 +336,7 @@ def digital_of(run: Run, selected: Selected, threads: int | None = None) -> Digi
     return digital
 
 
-def stored_digital(run: Run, selected: Selected) -> Digital | None:
+def stored_digital(run: Run, selected: TrainedModel) -> Digital | None:
     """The digital parts in a run's folder; None if they are absent, corrupt or out of date."""
     path = run.folder / DIGITAL[selected.rule]
     with suppress(RunError):

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from constrained_dnc.config import Inference, SelectionRule
-from constrained_dnc.evaluation.subject import outputs_of, subject_of
+from constrained_dnc.evaluation.trained import outputs_of, trained_model
 from constrained_dnc.model.config import BackendChoice, MemorySize
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.tasks.problems import read_problems
@@ -47,16 +47,16 @@ def predict(
         What the task's `read` makes of the outputs, for numeral tasks a tuple of integers; for
         several problems a list of that.
     """
-    subject = subject_of(model, task, selection, inference=inference)
-    problems, is_one = read_problems(subject.task, problem)
-    computing = subject.backend(backend, threads=1)
-    slots = subject.memory(subject.training_slots if memory is None else memory)
+    trained = trained_model(model, task, selection, inference=inference)
+    problems, is_one = read_problems(trained.task, problem)
+    computing = trained.backend(backend, threads=1)
+    slots = trained.memory(trained.slots if memory is None else memory)
     answers: list[Answer] = [None] * len(problems)
-    for places in _by_length(subject.task, problems):
-        batch = subject.task.batch_of([problems[place] for place in places])
-        outputs = outputs_of(computing, subject.model, slots, batch.inputs)
-        for place, answer in zip(places, subject.task.decode(outputs, batch.length), strict=True):
-            answers[place] = answer
+    for indices in _by_length(trained.task, problems):
+        batch = trained.task.batch_of([problems[index] for index in indices])
+        outputs = outputs_of(computing, trained.model, slots, batch.inputs)
+        for index, answer in zip(indices, trained.task.decode(outputs, batch.length), strict=True):
+            answers[index] = answer
     return answers[0] if is_one else answers
 
 
@@ -92,8 +92,8 @@ def _entry(task: AbstractTask, right: Any, answer: Any) -> Entry:
 def _by_length(task: AbstractTask, problems: Sequence[Problem]) -> Iterator[list[int]]:
     """Indices of problems in batches; the problems of a batch have one length."""
     by_length: dict[int, list[int]] = {}
-    for place, problem in enumerate(problems):
-        by_length.setdefault(task.length_of(problem), []).append(place)
-    for places in by_length.values():
-        for start in range(0, len(places), PROBLEMS_AT_ONCE):
-            yield places[start : start + PROBLEMS_AT_ONCE]
+    for index, problem in enumerate(problems):
+        by_length.setdefault(task.length_of(problem), []).append(index)
+    for indices in by_length.values():
+        for start in range(0, len(indices), PROBLEMS_AT_ONCE):
+            yield indices[start : start + PROBLEMS_AT_ONCE]

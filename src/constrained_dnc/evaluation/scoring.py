@@ -20,16 +20,17 @@ from constrained_dnc.evaluation.results import (
     results_frame,
     sort_results,
 )
-from constrained_dnc.evaluation.subject import Subject, outputs_of, subject_of
+from constrained_dnc.evaluation.trained import origin_of, outputs_of, trained_model
 from constrained_dnc.files import make_folder, write_table
 from constrained_dnc.model.backend import AbstractBackend
 from constrained_dnc.model.config import GROWING, BackendChoice, MemorySize, require_memory_size
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.model.growing import Growing
 from constrained_dnc.tasks.task import AbstractTask, Scores
+from constrained_dnc.training.batches import evaluation_batch
 from constrained_dnc.training.folder import EVALUATION
 from constrained_dnc.training.loggers import logger
-from constrained_dnc.training.run import Run
+from constrained_dnc.training.run import Run, TrainedModel
 
 SHARES = ("score", "sequence_accuracy", "recall")
 KEY = ["task", "run_id", "selection", "iterations", "memory", "inference", "length"]
@@ -93,20 +94,20 @@ def evaluate(
     Returns:
         A row for each memory and length; docs/runs.md describes the columns.
     """
-    subject = subject_of(model, task, selection, settings, inference)
+    trained = trained_model(model, task, selection, settings, inference)
     lengths = parse_lengths(lengths) if isinstance(lengths, str) else lengths
-    plan = make_plan(subject.settings, subject.training_slots, lengths, memories, batches)
+    plan = make_plan(trained.settings, trained.slots, lengths, memories, batches)
     path = Path(store) if store else None
-    if store is None and subject.run is not None and not subject.run.is_pretrained:
-        path = subject.run.folder / EVALUATION
-    known = _known_shares(_read_stored(path), subject) if reuse else {}
+    if store is None and trained.run is not None and not trained.run.is_pretrained:
+        path = trained.run.folder / EVALUATION
+    known = _known_shares(_read_stored(path), trained) if reuse else {}
     table = measure(
-        subject,
+        trained,
         plan,
-        subject.backend(backend, threads),
+        trained.backend(backend, threads),
         progress,
         known,
-        all_lengths=all_lengths or subject.settings.all_lengths,
+        all_lengths=all_lengths or trained.settings.all_lengths,
     )
     if path is not None:
         store_rows(path, table)
@@ -144,7 +145,7 @@ def make_plan(
 
 
 def measure(
-    subject: Subject,
+    trained: TrainedModel,
     plan: Sequence[Planned],
     backend: AbstractBackend,
     progress: Progress | None = None,
@@ -153,46 +154,46 @@ def measure(
     all_lengths: bool = False,
 ) -> pd.DataFrame:
     """Measure the rows of a plan, except those whose (memory, length, batches) are known."""
-    rows, done = [], 0.0
-    total = sum(work_of(subject, planned) for planned in plan)
-    memories = {memory: subject.memory(memory) for memory in {row.memory for row in plan}}
+    rows, done, origin = [], 0.0, origin_of(trained)
+    total = sum(work_of(trained, planned) for planned in plan)
+    memories = {memory: trained.memory(memory) for memory in {row.memory for row in plan}}
     is_promising: dict[MemorySize, bool] = {}  # at the previous length
     for planned in plan:
         if progress is not None:
             progress(done, total, planned)
-        done += work_of(subject, planned)
-        guaranteed = subject.max_training_length if planned.memory == GROWING else planned.memory
-        level = floor(subject.task, planned.length)
+        done += work_of(trained, planned)
+        guaranteed = trained.training.max_length if planned.memory == GROWING else planned.memory
+        level = floor(trained.task, planned.length)
         shares = known.get((str(planned.memory), planned.length, planned.batches))
         if shares is None:
             is_beyond = planned.length > guaranteed and not all_lengths
             if is_beyond and not is_promising.get(planned.memory, True):
-                rows.append(_row(subject, planned, level, {"batches": 0}))
+                rows.append(_row(trained, origin, planned, level, {"batches": 0}))
                 continue
-            shares = _score(subject, backend, memories[planned.memory], planned)
+            shares = _score(trained, backend, memories[planned.memory], planned)
         is_promising[planned.memory] = shares["score"] >= least_score_to_go_on(level)
-        rows.append(_row(subject, planned, level, shares))
+        rows.append(_row(trained, origin, planned, level, shares))
     if progress is not None:
         progress(done, total, plan[-1])
     return results_frame(rows)
 
 
-def work_of(subject: Subject, planned: Planned) -> float:
+def work_of(trained: TrainedModel, planned: Planned) -> float:
     """The rough cost of a row: the link matrix takes time quadratic in the slots."""
     slots = planned.memory
     if slots == GROWING:
-        slots = subject.training_slots + planned.length
-    return subject.task.num_steps(planned.length) * planned.batches * float(slots + 50) ** 2
+        slots = trained.slots + planned.length
+    return trained.task.num_steps(planned.length) * planned.batches * float(slots + 50) ** 2
 
 
 def _score(
-    subject: Subject, backend: AbstractBackend, memory: int | Growing, planned: Planned
+    trained: TrainedModel, backend: AbstractBackend, memory: int | Growing, planned: Planned
 ) -> dict[str, float]:
     scores = []
     for index in range(planned.batches):
-        batch = subject.batch(planned.length, index)
-        outputs = outputs_of(backend, subject.model, memory, batch.inputs)
-        scores.append(subject.task.score(batch, outputs))
+        batch = evaluation_batch(trained.task, trained.settings, planned.length, index)
+        outputs = outputs_of(backend, trained.model, memory, batch.inputs)
+        scores.append(trained.task.score(batch, outputs))
     return mean_scores(scores)
 
 
@@ -206,16 +207,22 @@ def mean_scores(batches: Sequence[Scores]) -> dict[str, float]:
     return means
 
 
-def _row(subject: Subject, planned: Planned, level: float, shares: Shares) -> dict[str, object]:
+def _row(
+    trained: TrainedModel,
+    origin: Mapping[str, object],
+    planned: Planned,
+    level: float,
+    shares: Shares,
+) -> dict[str, object]:
     return {
-        **subject.origin,
-        "task": subject.task.name,
+        **origin,
+        "task": trained.task.name,
         "memory": str(planned.memory),
-        "inference": subject.inference,
+        "inference": trained.inference,
         "length": planned.length,
         "batches": planned.batches,
-        "batch_size": subject.settings.batch_size,
-        "score_kind": subject.task.score_kind,
+        "batch_size": trained.settings.batch_size,
+        "score_kind": trained.task.score_kind,
         "floor": level,
         **dict.fromkeys(SHARES, np.nan),
         **shares,
@@ -234,14 +241,16 @@ def _read_stored(path: Path | None) -> pd.DataFrame:
 
 
 def _known_shares(
-    stored: pd.DataFrame, subject: Subject
+    stored: pd.DataFrame, trained: TrainedModel
 ) -> dict[tuple[str, int, int], dict[str, float]]:
-    """Stored scores of the subject's parameters, by memory, length and batches."""
-    wanted = {name: subject.origin[name] for name in ("run_id", "selection", "iteration")}
-    wanted |= {
-        "task": subject.task.name,
-        "batch_size": subject.settings.batch_size,
-        "inference": subject.inference,
+    """Stored scores of the model's parameters, by memory, length and batches."""
+    wanted = {
+        "run_id": "" if trained.run is None else trained.run.config.run_id,
+        "selection": trained.rule,
+        "iteration": trained.iteration,
+        "task": trained.task.name,
+        "batch_size": trained.settings.batch_size,
+        "inference": trained.inference,
     }
     rows = stored[np.logical_and.reduce([stored[name] == wanted[name] for name in wanted])]
     return {

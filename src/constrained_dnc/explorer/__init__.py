@@ -14,11 +14,10 @@ from constrained_dnc.explorer.figures import (
     usage_figure,
     write_weights_figure,
 )
-from constrained_dnc.explorer.models import Model, open_model
+from constrained_dnc.explorer.models import open_model, stored_curves
 from constrained_dnc.explorer.traces import Trace, state_paths, trace
 
 __all__ = [
-    "Model",
     "Trace",
     "gates_figure",
     "link_figure",
@@ -30,6 +29,7 @@ __all__ = [
     "slot_figure",
     "state_paths",
     "states_figure",
+    "stored_curves",
     "strengths_figure",
     "tape_figure",
     "trace",

@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from constrained_dnc import zoo
-from constrained_dnc.config import (
-    INFERENCES,
-    PAPER_RULE,
-    Inference,
-    SelectionRule,
-    TrainingConfig,
-)
+from constrained_dnc.config import PAPER_RULE, Inference, SelectionRule
 from constrained_dnc.errors import SettingError
 from constrained_dnc.evaluation.results import max_length, stored_results
-from constrained_dnc.evaluation.subject import Subject, subject_of
+from constrained_dnc.evaluation.trained import trained_model
 from constrained_dnc.files import is_locked
 from constrained_dnc.model.build import build_memory
 from constrained_dnc.model.config import GROWING
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.model.dnc_memory import DNCMemory
-from constrained_dnc.tasks.task import AbstractTask
-from constrained_dnc.training.folder import ENDED, LOCK, STATUS
-from constrained_dnc.training.run import Run, load_run
+from constrained_dnc.training.folder import LOCK, STATUS
+from constrained_dnc.training.run import TrainedModel, load_run
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,12 +43,14 @@ class Curve:
         return f"{memory}, rule {self.rule}{digital}: maximum {max_length(self.rows)}"
 
 
-def stored_curves(run: Run, rule: SelectionRule, iteration: int) -> tuple[Curve, ...]:
-    """The stored scores of a run, by a rule at an iteration and by the paper's rule."""
-    table = stored_results(run.folder)
-    is_shown = (table["selection"] == rule) & (table["iteration"] == iteration)
+def stored_curves(model: TrainedModel) -> tuple[Curve, ...]:
+    """The stored scores of a model's parameters, and of those that the paper's rule selected."""
+    if model.run is None:
+        return ()
+    table, rule = stored_results(model.run.folder), model.rule
+    is_shown = (table["selection"] == rule) & (table["iteration"] == model.iteration)
     is_shown |= (table["selection"] == PAPER_RULE) & (rule != PAPER_RULE)
-    table = table[is_shown & (table["batches"] > 0) & (table["run_id"] == run.config.run_id)]
+    table = table[is_shown & (table["batches"] > 0) & (table["run_id"] == model.run.config.run_id)]
     groups: Any = table.groupby(["selection", "memory", "inference"], sort=False)
     curves = (Curve(name, memory, mode, rows) for (name, memory, mode), rows in groups)
     return tuple(sorted(curves, key=lambda it: (it.rule != rule, it.inference != "network")))
@@ -67,44 +60,10 @@ MAX_DRAWN_LENGTH = 250
 """The longest input whose every step is shown."""
 
 
-@dataclass(frozen=True, eq=False)
-class Model:
-    """A trained model and its metadata."""
-
-    name: str  # a run directory, zoo:TASK/APPROACH, or any name for a model from Python
-    task: AbstractTask
-    approach: str
-    training: TrainingConfig
-    memory_size: int  # slots of the memory in training
-    load: Callable[[], Subject]
-    state: str = "no run"  # how far the run has got
-    is_training: bool = False
-    has_ended: bool = True
-    rule: str = ""  # that selected the parameters
-    rules: Sequence[str] = ()  # that have parameters
-    iteration: int = 0  # of the parameters
-    curves: tuple[Curve, ...] = ()  # stored scores, those of the parameters shown first
-    inference: Inference = "network"
-    inferences: Sequence[Inference] = ("network",)  # to choose from
-
-    @cached_property
-    def subject(self) -> Subject:
-        """The network and its memories; read when needed, as a page may list many models."""
-        return self.load()
-
-    @property
-    def dnc(self) -> DNC:
-        """The network itself, or with its digital parts."""
-        return self.subject.model
-
-    @property
-    def training_lengths(self) -> tuple[int, int]:
-        return self.training.min_length, self.training.max_length
-
-    def first_length(self, is_compared: bool = False) -> int:
-        """The length of the first problem; when comparing models, longer than in training."""
-        longest = self.training.max_length
-        return min(2 * longest if is_compared else longest, MAX_DRAWN_LENGTH)
+def first_length(model: TrainedModel, *, is_compared: bool = False) -> int:
+    """The length of the first problem; when comparing models, longer than in training."""
+    longest = model.training.max_length
+    return min(2 * longest if is_compared else longest, MAX_DRAWN_LENGTH)
 
 
 def open_model(
@@ -113,7 +72,7 @@ def open_model(
     *,
     inference: Inference = "network",
     trust_code: bool = False,
-) -> Model:
+) -> TrainedModel:
     """A pretrained model, zoo:TASK/APPROACH, or the one that a run directory holds now.
 
     Its parameters are those that the rule `selection` selected, by default the run's default rule.
@@ -126,38 +85,14 @@ def open_model(
             f"{name} has a memory of another kind ({type(memory).__name__}); "
             "the explorer shows the DNC's"
         )
-    status, rule = run.status, selection or run.default_rule
-    iteration = run.read_selected(rule)[2]["iteration"]
-    is_training, progress = status.state == "training", f"{status.iteration} of {status.iterations}"
-    return Model(
-        name=name,
-        task=run.task,
-        approach=run.config.approach.name,
-        training=run.config.training,
-        memory_size=run.config.model.memory_size,
-        load=lambda: subject_of(run, selection=rule, inference=inference),
-        state=f"training, iteration {progress}"
-        if is_training
-        else f"{status.state} after {progress} iterations",
-        is_training=is_training,
-        has_ended=status.state in ENDED,
-        rule=rule,
-        rules=run.rules,
-        iteration=iteration,
-        curves=stored_curves(run, rule, iteration),
-        inference=inference,
-        inferences=INFERENCES,
-    )
+    model = replace(run.selected(selection), name=name)
+    if inference == "network":
+        return model
 
+    def load() -> DNC:
+        return trained_model(run, selection=selection, inference=inference).model
 
-def model_from(
-    dnc: DNC, task: AbstractTask | str | None, training: TrainingConfig | None = None
-) -> Model:
-    """A network from Python with its task; `training` has the lengths it was trained on."""
-    training = training or TrainingConfig()
-    subject = replace(subject_of(dnc, task), max_training_length=training.max_length)
-    slots = subject.training_slots
-    return Model("model", subject.task, "a model from Python", training, slots, lambda: subject)
+    return replace(model, load=load, inference=inference)
 
 
 def cache_key(name: str) -> Any:

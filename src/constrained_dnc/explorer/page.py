@@ -13,11 +13,12 @@ from plotly.offline import get_plotlyjs
 
 from constrained_dnc.errors import SettingError
 from constrained_dnc.explorer import style, views
-from constrained_dnc.explorer.models import Model
+from constrained_dnc.explorer.models import first_length
 from constrained_dnc.explorer.traces import Trace, trace
 from constrained_dnc.explorer.views import machine_view
 from constrained_dnc.files import write_atomically
 from constrained_dnc.model.config import MemorySize
+from constrained_dnc.training.run import TrainedModel
 
 
 def compose(models: Sequence[dict[str, Any]]) -> str:
@@ -41,7 +42,7 @@ def one_file(traces: Sequence[Trace], *, machines: bool = False) -> str:
 
 
 def write(
-    models: Sequence[Model], problem: str | None, memory: MemorySize | None, path: Path
+    models: Sequence[TrainedModel], problem: str | None, memory: MemorySize | None, path: Path
 ) -> None:
     """Write the page of a problem, by default a random one, to a self-contained file."""
     if not path.parent.is_dir():
@@ -51,7 +52,7 @@ def write(
         names = " and ".join(model.name for model in models)
         raise SettingError(f"{names} are models of different tasks")
     if problem is None:
-        length = first.first_length(is_compared=len(models) > 1)
+        length = first_length(first, is_compared=len(models) > 1)
         problem = first.task.format_problem(first.task.sample(0, 1, length).problems[0])
     page = one_file([trace(model, problem, memory) for model in models])
     write_atomically(path, page.encode())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -19,12 +20,11 @@ from plotly.offline import get_plotlyjs
 
 from constrained_dnc.config import Inference, SelectionRule, TrainingConfig
 from constrained_dnc.errors import LARGEST_SEED, RunError, SettingError, one_of
+from constrained_dnc.evaluation.trained import trained_model
 from constrained_dnc.explorer import views
 from constrained_dnc.explorer.models import (
     MAX_DRAWN_LENGTH,
-    Model,
     cache_key,
-    model_from,
     open_model,
 )
 from constrained_dnc.explorer.page import compose, write
@@ -33,7 +33,7 @@ from constrained_dnc.explorer.views import machine_view
 from constrained_dnc.model.config import read_memory_size
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.tasks.task import AbstractTask
-from constrained_dnc.training.run import Run
+from constrained_dnc.training.run import Run, TrainedModel
 
 HOST = "127.0.0.1"
 PORT = 8050
@@ -56,7 +56,7 @@ class ModelCache:
         *,
         inference: Inference = "network",
         trust_code: bool = False,
-        opened: Sequence[Model] = (),
+        opened: Sequence[TrainedModel] = (),
     ):
         self._opened = {model.name: model for model in opened}
         self.names = tuple(dict.fromkeys([*self._opened, *names]))
@@ -64,7 +64,7 @@ class ModelCache:
         self._models = lru_cache(MODELS_KEPT)(self._open)
         self._traces = lru_cache(TRACES_KEPT)(trace)
 
-    def model(self, name: str, rule: Any = None, inference: Any = None) -> Model:
+    def model(self, name: str, rule: Any = None, inference: Any = None) -> TrainedModel:
         """A model as it is now, by default with the rule and inference that the page began with."""
         if name not in self.names:
             raise SettingError("model", name, one_of(self.names))
@@ -75,14 +75,14 @@ class ModelCache:
 
     def _open(
         self, name: str, rule: SelectionRule | None, inference: Inference, version: Any
-    ) -> Model:
+    ) -> TrainedModel:
         return open_model(name, rule, inference=inference, trust_code=self.trust_code)
 
     def trace(self, query: Query) -> Trace:
         """The trace of a model on a problem, cached."""
         model = self.model(required(query, "model"), query.get("rule"), query.get("inference"))
         memory = query.get("memory")
-        size = read_memory_size(memory, MAX_DRAWN_SLOTS) if memory else model.memory_size
+        size = read_memory_size(memory, MAX_DRAWN_SLOTS) if memory else model.slots
         text = model.task.format_problem(model.task.parse(required(query, "problem")))
         return self._traces(model, text, size)
 
@@ -244,7 +244,8 @@ def explore(
         port: The port of the page, by default 8050 or any free one.
     """
     if isinstance(model, DNC):
-        shown = model_from(model, task, training)
+        shown = trained_model(model, task)
+        shown = dataclasses.replace(shown, training=training or shown.training)
     elif task is not None:
         raise SettingError("a run knows its task: leave the argument out")
     else:

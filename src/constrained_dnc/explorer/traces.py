@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float
 from constrained_dnc.errors import SettingError
 from constrained_dnc.evaluation.analyses import reduce_states
 from constrained_dnc.evaluation.prediction import Entry, compare
-from constrained_dnc.explorer.models import MAX_DRAWN_LENGTH, Model
+from constrained_dnc.explorer.models import MAX_DRAWN_LENGTH
 from constrained_dnc.model.backend import choose_backend, padded
 from constrained_dnc.model.config import MemorySize, require_memory_size
 from constrained_dnc.model.dnc import DNC, Internals
@@ -27,6 +27,7 @@ from constrained_dnc.tasks.task import (
     Problem,
     as_floats,
 )
+from constrained_dnc.training.run import TrainedModel
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,7 @@ COMPANIONS = 32
 class Trace:
     """A forward pass of a model on one problem, with its internals."""
 
-    model: Model
+    model: TrainedModel
     batch: Batch  # of this problem alone
     memory_size: MemorySize
     outputs: Float[np.ndarray, "time 1 outputs"]
@@ -146,11 +147,11 @@ class Trace:
         return int(np.argmax(self.batch.mask[:, 0])) + 1
 
 
-def trace(model: Model, text: str, memory_size: MemorySize | None = None) -> Trace:
+def trace(model: TrainedModel, text: str, memory_size: MemorySize | None = None) -> Trace:
     """Run a model on a problem in the task's text form and keep its internals."""
     problem = read_problem(model.task, text)
     if memory_size is None:
-        memory_size = model.memory_size
+        memory_size = model.slots
     else:
         require_memory_size(memory_size, MAX_DRAWN_SLOTS)
     batch = model.task.batch_of([problem])
@@ -185,9 +186,9 @@ def read_problem(task: AbstractTask, text: str) -> Problem:
     return problem
 
 
-def with_memory(model: Model, memory_size: MemorySize) -> DNC:
+def with_memory(model: TrainedModel, memory_size: MemorySize) -> DNC:
     """The network with another memory."""
-    return model.dnc.with_memory_size(model.subject.memory(memory_size))
+    return model.model.with_memory_size(model.memory(memory_size))
 
 
 def state_paths(

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
+from constrained_dnc.config import INFERENCES
 from constrained_dnc.explorer import figures
-from constrained_dnc.explorer.models import MAX_DRAWN_LENGTH, Model
+from constrained_dnc.explorer.models import MAX_DRAWN_LENGTH, first_length, stored_curves
 from constrained_dnc.explorer.traces import (
     MAX_DRAWN_SLOTS,
     PER_SLOT,
@@ -24,6 +25,8 @@ from constrained_dnc.explorer.traces import (
 )
 from constrained_dnc.machine.extraction import Extraction, extract_machine
 from constrained_dnc.machine.graph import edges
+from constrained_dnc.training.folder import ENDED
+from constrained_dnc.training.run import TrainedModel
 
 MOST_STATES = 40
 """More do not fit on a circle."""
@@ -47,16 +50,9 @@ def machine_view(trace: Trace) -> dict[str, Any]:
 
 
 @lru_cache(16)
-def _machine_of(model: Model) -> Extraction:
+def _machine_of(model: TrainedModel) -> Extraction:
     shortest, longest = model.training_lengths
-    return extract_machine(model.dnc, model.task, lengths=range(shortest, longest + 1))
-
-
-SHOWN = (
-    *("name", "approach", "iteration", "rule", "rules", "inference", "inferences"),
-    *("state", "is_training", "has_ended", "memory_size", "training_lengths"),
-)
-"""Fields of a model that the page shows as they are."""
+    return extract_machine(model.model, model.task, lengths=range(shortest, longest + 1))
 
 
 def draw(trace: Trace) -> dict[str, go.Figure]:
@@ -74,28 +70,50 @@ def draw(trace: Trace) -> dict[str, go.Figure]:
         "memory": figures.memory_figure(inside, 1),
         "link": figures.link_figure(inside, 1),
     }
-    if model.curves:
+    if curves := stored_curves(model):
         from constrained_dnc.report import published  # noqa: PLC0415 - slow to import
 
-        paper = published.max_lengths(False).get((model.task.name, model.approach))
+        paper = published.max_lengths(False).get((model.task.name, _approach(model)))
         drawn["scores"] = figures.score_figure(
-            model.curves, trace.batch.length, model.training_lengths, paper
+            curves, trace.batch.length, model.training_lengths, paper
         )
     return drawn
 
 
-def describe(model: Model) -> dict[str, Any]:
+def _approach(model: TrainedModel) -> str:
+    return model.run.config.approach.name if model.run else "a model from Python"
+
+
+def describe(model: TrainedModel) -> dict[str, Any]:
     """A model's metadata, for the page."""
-    training = model.training
+    training, run = model.training, model.run
+    status = run.status if run else None
+    is_training = status is not None and status.state == "training"
+    state = "no run"
+    if status is not None:
+        progress = f"{status.iteration} of {status.iterations}"
+        state = f"{status.state} after {progress} iterations"
+        state = f"training, iteration {progress}" if is_training else state
     lengths = (4, training.max_length, training.unseen_length, 2 * training.unseen_length)
     return {
-        **{name: getattr(model, name) for name in SHOWN},
+        "name": model.name,
+        "approach": _approach(model),
+        "iteration": model.iteration,
+        "rule": model.rule,
+        "rules": run.rules if run else [],
+        "inference": model.inference,
+        "inferences": INFERENCES if run else ["network"],
+        "state": state,
+        "is_training": is_training,
+        "has_ended": status is None or status.state in ENDED,
+        "memory_size": model.slots,
+        "training_lengths": model.training_lengths,
         "task": model.task.name,
         "summary": model.task.summary,
         "max_slots": MAX_DRAWN_SLOTS,
         "max_length": MAX_DRAWN_LENGTH,
-        "first_length": model.first_length(),
-        "first_compared_length": model.first_length(is_compared=True),
+        "first_length": first_length(model),
+        "first_compared_length": first_length(model, is_compared=True),
         "examples": sorted({min(length, MAX_DRAWN_LENGTH) for length in lengths}),
     }
 

@@ -48,6 +48,11 @@ class Growing:
         return min(self.limit, max(self.start, 2 * steps))
 
 
+def growing_memory(training_slots: int) -> Growing:
+    """The growing memory of a model trained with that many slots."""
+    return Growing(training_slots, limit=max(Growing.limit, 2 * training_slots))
+
+
 def slot_mask(slots: Int[Array, "*batch"], capacity: int) -> Bool[Array, "*batch slots"]:
     """Which of `capacity` slots exist."""
     return jnp.arange(capacity) < slots[..., None]

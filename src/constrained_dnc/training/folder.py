@@ -40,7 +40,7 @@ START = "start.safetensors"
 FILES = (CONFIG, STATUS, METRICS, START, *CHECKPOINTS, *SELECTED.values())
 """The files that are written under the lock."""
 TENSORBOARD, WANDB = "tensorboard", "wandb"
-DIGITAL: dict[SelectionRule, str] = {rule: f"digital-{rule}.safetensors" for rule in SELECTED}
+DIGITAL: dict[str, str] = {rule: f"digital-{rule}.safetensors" for rule in SELECTED}
 EVALUATION, ANALYSES, FAILURE = "evaluation.parquet", "analyses.npz", "failure.txt"
 COMPLETING = "completing.lock"
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import platform
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
@@ -20,7 +21,10 @@ from constrained_dnc.config import (
     PAPER_RULE,
     RULES,
     Config,
+    EvaluationConfig,
+    Inference,
     SelectionRule,
+    TrainingConfig,
     as_dict,
     with_absolute_paths,
 )
@@ -39,7 +43,10 @@ from constrained_dnc.files import (
     write_tensors,
 )
 from constrained_dnc.model import fused
+from constrained_dnc.model.backend import AbstractBackend, choose_backend
+from constrained_dnc.model.config import GROWING, BackendChoice, MemorySize, require_memory_size
 from constrained_dnc.model.dnc import DNC
+from constrained_dnc.model.growing import Growing, growing_memory
 from constrained_dnc.model.leaves import name_leaves, with_fields
 from constrained_dnc.plugins import (
     COPIES,
@@ -149,16 +156,24 @@ class Run:
         """Whether this is a pretrained model, which is read-only."""
         return self.folder.resolve().is_relative_to(zoo.MODELS.resolve())
 
-    def selected(self, rule: SelectionRule | None = None) -> Selected:
+    def selected(self, rule: SelectionRule | None = None) -> TrainedModel:
         """The model with the parameters that a rule selected, by default the default rule.
 
         Args:
             rule: `unseen`, `seen` or `score`; training/selection.py says how they select.
         """
         path, tensors, metadata = self.read_selected(rule)
-        model = load_model(self.config, tensors, path)
-        rule, iteration, mean = (metadata[n] for n in ("selection", "iteration", "running_mean"))
-        return Selected(model, self, rule, iteration, mean)
+        return TrainedModel(
+            lambda: load_model(self.config, tensors, path),
+            self.task,
+            self.config.training,
+            self.config.evaluation,
+            name=str(self.folder),
+            run=self,
+            rule=metadata["selection"],
+            iteration=metadata["iteration"],
+            running_mean=metadata["running_mean"],
+        )
 
     def read_selected(
         self, rule: SelectionRule | None = None
@@ -187,17 +202,57 @@ class Run:
         return path, tensors, metadata
 
 
-@dataclass(frozen=True)
-class Selected:
-    """A model with its origin: the run it was trained in, and the rule that selected it."""
+@dataclass(frozen=True, eq=False)
+class TrainedModel:
+    """A model with its task and its origin: the run it was trained in, if any, and how."""
 
-    model: DNC
-    run: Run
-    rule: SelectionRule
-    iteration: int
+    load: Callable[[], DNC]
+    task: AbstractTask
+    training: TrainingConfig
+    """Has the lengths that the model was trained on."""
+    settings: EvaluationConfig
+    """Of its evaluation."""
+    name: str = "model"
+    """A run directory, zoo:TASK/APPROACH, or any name for a model without a run."""
+    run: Run | None = None
+    rule: str = ""
+    """That selected the parameters."""
+    iteration: int = 0
     """The updates after which the model had these parameters."""
-    running_mean: float | None
+    running_mean: float | None = None
     """The running mean of the loss or score that selected them."""
+    inference: Inference = "network"
+    state_count: float = math.nan
+    """How many states a digital model has."""
+
+    @cached_property
+    def model(self) -> DNC:
+        """The network, or with its digital parts; made when needed, as a page lists many."""
+        return self.load()
+
+    @property
+    def slots(self) -> int:
+        """The number of slots in training."""
+        if self.run is not None:
+            return self.run.config.model.memory_size
+        size = self.model.memory.size
+        return size.start if isinstance(size, Growing) else size
+
+    @property
+    def training_lengths(self) -> tuple[int, int]:
+        """The shortest and the longest input in training."""
+        return self.training.min_length, self.training.max_length
+
+    def memory(self, size: MemorySize) -> int | Growing:
+        """The memory that the model is to run with."""
+        require_memory_size(size)
+        return growing_memory(self.slots) if size == GROWING else size
+
+    def backend(
+        self, choice: BackendChoice = "auto", threads: int | None = None
+    ) -> AbstractBackend:
+        """A backend for the model, not necessarily the one it was trained with."""
+        return choose_backend(choice, self.model, self.task.loss, threads=threads)
 
 
 def load_run(folder: str | Path, *, trust_code: bool = False) -> Run:
