@@ -1,7 +1,12 @@
 """Settings of Sphinx for the documentation site; `make docs` builds it."""
 
 project = "constrained-dnc"
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.napoleon",
+]
 
 myst_heading_anchors = 3  # links to headings work as they do on GitHub
 default_role = "literal"  # backticks in docstrings are code

@@ -42,26 +42,26 @@ def load_function(setting: str, path: str) -> Callable[..., Any]:
 
 def _load_name(setting: str, path: str, kind: str, is_kind: Callable[[object], bool]) -> Any:
     """What an import path names; if it is missing, the error lists what its file defines."""
-    place, _, name = path.rpartition(":")
-    names = load_names(setting, path, place)
+    origin, _, name = path.rpartition(":")
+    names = load_names(setting, path, origin)
     if name not in names:
         own = [other for other, value in names.items() if is_kind(value)]
         own = [other for other in own if names[other].__module__ == names["__name__"]]
         hint = f"{did_you_mean(name, own)}; available: {', '.join(own) or 'none'}"
-        raise SettingError(f"{setting}: {place} has no {kind} {name}{hint}")
+        raise SettingError(f"{setting}: {origin} has no {kind} {name}{hint}")
     return names[name]
 
 
-def load_names(setting: str, value: str, place: str) -> dict[str, Any]:
+def load_names(setting: str, value: str, origin: str) -> dict[str, Any]:
     """The names that a file or a module defines, with their values."""
     with _LOADING:  # one thread at a time, so that none sees a half-executed module
-        return vars(_load(setting, value, place))
+        return vars(_load(setting, value, origin))
 
 
 def is_import_path(name: str) -> bool:
     """Whether this has the form of an import path, `package.module:Class` or `file.py:Class`."""
-    place = name.rpartition(":")[0]
-    return place.endswith(".py") or all(part.isidentifier() for part in place.split("."))
+    origin = name.rpartition(":")[0]
+    return origin.endswith(".py") or all(part.isidentifier() for part in origin.split("."))
 
 
 def check_class(setting: str, value: str, candidate: object, base: type) -> type[Any]:
@@ -100,8 +100,8 @@ def _located(error: BaseException) -> str:
 
 def absolute(name: str) -> str:
     """An import path that is valid in any folder: the path of a file is made absolute."""
-    place, _, class_name = name.rpartition(":")
-    return f"{_resolved(place)}:{class_name}" if place.endswith(".py") else name
+    origin, _, class_name = name.rpartition(":")
+    return f"{_resolved(origin)}:{class_name}" if origin.endswith(".py") else name
 
 
 def sources(setting: str, names: Iterable[str]) -> dict[str, bytes]:
@@ -115,8 +115,8 @@ def fingerprints(setting: str, names: Iterable[str]) -> dict[str, str]:
     digests = {}
     for name in names:
         if file := _file_of(name):
-            place = absolute(name).rpartition(":")[0]
-            digests[place] = hashlib.sha256(_text(setting, name, file)).hexdigest()
+            origin = absolute(name).rpartition(":")[0]
+            digests[origin] = hashlib.sha256(_text(setting, name, file)).hexdigest()
     return digests
 
 
@@ -145,10 +145,10 @@ def require_trust(
     names = list(names)
     for file in [Path(name.rpartition(":")[0]) for name in names]:
         folder = stored.parent.resolve()
-        places = [place / file.name for place in (folder.parent, folder, Path.cwd())]
+        candidates = [where / file.name for where in (folder.parent, folder, Path.cwd())]
         if digest := then.get(str(file)):
-            places.insert(0, folder / copy_name(file, digest))
-        if file.suffix == ".py" and (found := [place for place in places if place.is_file()]):
+            candidates.insert(0, folder / copy_name(file, digest))
+        if file.suffix == ".py" and (found := [path for path in candidates if path.is_file()]):
             _MOVED[_resolved(str(file))] = found[0]
     what = f"{stored} names user-defined code that"
     try:
@@ -201,10 +201,10 @@ def _trust_key(name: str) -> str | None:
 
 def _file_of(name: str) -> Path | None:
     """The source file of an import path; neither a module nor its parents are imported."""
-    place = name.rpartition(":")[0]
-    if place.endswith(".py"):
-        return _resolved(place)
-    spec, names = None, place.split(".")
+    origin = name.rpartition(":")[0]
+    if origin.endswith(".py"):
+        return _resolved(origin)
+    spec, names = None, origin.split(".")
     try:
         spec = importlib.util.find_spec(names[0])
         for end in range(2, len(names) + 1):
@@ -240,24 +240,24 @@ def _text(setting: str, value: str, path: Path) -> bytes:
         raise SettingError(f"{setting} {value} cannot be loaded: {why}") from error
 
 
-def _resolved(place: str) -> Path:
-    return Path(place).expanduser().resolve()
+def _resolved(origin: str) -> Path:
+    return Path(origin).expanduser().resolve()
 
 
-def _load(setting: str, value: str, place: str) -> ModuleType:
+def _load(setting: str, value: str, origin: str) -> ModuleType:
     """Import a file or a module; if that fails, one sentence says why and at which line."""
-    is_file = place.endswith(".py")
+    is_file = origin.endswith(".py")
     try:
         if not is_file:
-            return importlib.import_module(place)
-        path = _resolved(place)
+            return importlib.import_module(origin)
+        path = _resolved(origin)
         return _execute(_present(path), _text(setting, value, path))
     except (KeyboardInterrupt, SettingError):
         raise
     except BaseException as error:
         missing = isinstance(error, ModuleNotFoundError) and not is_file and error.name
-        if missing and f"{place}.".startswith(f"{missing}."):
-            why = f"there is no module {place}"
+        if missing and f"{origin}.".startswith(f"{missing}."):
+            why = f"there is no module {origin}"
             raise SettingError(f"{setting} {value} cannot be loaded: {why}") from None
         raise SettingError(f"{setting} {value} cannot be imported ({_located(error)})") from error
 
