@@ -211,6 +211,9 @@ def test_code_is_run_when_it_is_trusted(folder, trained, capsys):
     assert load_run(folder, trust_code=True).task.name == "mine"
 
 
+LOOKUP = {"lookup": "every-slot", "read_lookup": "t.py:T"}
+
+
 @pytest.mark.usefixtures("stranger")
 @pytest.mark.parametrize(
     "change",
@@ -218,6 +221,8 @@ def test_code_is_run_when_it_is_trusted(folder, trained, capsys):
         {"task": "./t.py:T"},
         {"task": "this:T"},
         {"approach": {"name": "mine", "controller": "t.py:T"}},
+        {"approach": {"name": "mine", "controller": "t.py:T,size=3"}},
+        {"approach": {"name": "mine", "memory": {"kind": "dnc", "settings": LOOKUP}}},
         {"training": {"optimiser": "t.py:T,size=3"}},
         {"training": {"schedule": "t.py:T"}},
         {"training": {"curriculum": "t.py:T"}},
