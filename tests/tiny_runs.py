@@ -58,7 +58,8 @@ def newest_checkpoint(folder: Path):
 
 def contents(folder: Path) -> dict[str, bytes]:
     """All files of a run but its lock."""
-    return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "lock"}
+    files = [path for path in folder.rglob("*") if path.is_file() and path.name != "lock"]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
 def fingerprint(folder: Path) -> dict:

@@ -13,7 +13,7 @@ from constrained_dnc.cli import main, studies
 from constrained_dnc.files import locked, read_json
 from constrained_dnc.study import executors
 from constrained_dnc.study.executors import choose_executor
-from constrained_dnc.study.plan import Plan, open_study, requested_configs
+from constrained_dnc.study.plan import Plan, open_study, reopen_study, requested_configs
 from smoke_studies import finish, open_smoke, owners, start, wait_for
 from synthetic import Request, write_study
 
@@ -38,6 +38,7 @@ def test_a_bad_request_costs_one_sentence(options, sentence, tmp_path, monkeypat
     assert main(["study", "--preset", "smoke", *options.split()]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"cdnc: {sentence}")
+    assert not (tmp_path / "studies").exists()
 
 
 @pytest.mark.parametrize("form", ["--study={}", "--workers 1 --study {}"])
@@ -55,6 +56,18 @@ def test_the_folder_alone_resumes_what_was_requested(form, tmp_path, monkeypatch
     assert {it.folder for it in larger.runs} > {it.folder for it in plan.runs}
     assert read_json(tmp_path / "study.json")["preset"] == "smoke"
     assert len(list((tmp_path / "runs").iterdir())) == 3
+
+
+def test_another_evaluation_asks_for_no_other_runs(tmp_path, monkeypatch):
+    monkeypatch.setattr(Plan, "to_do", lambda _: [])
+    monkeypatch.setattr(studies, "write_report", lambda folder: None)
+    open_smoke(tmp_path, ["sort"], ["compr"], trials=2)
+    open_smoke(tmp_path, ["copy"], ["reg"], iterations=120)
+    before = {run.folder: run.config.training for run in reopen_study(tmp_path).runs}
+    assert main(["study", "--study", str(tmp_path), "--evaluation.lengths", "2..4"]) == 0
+    runs = reopen_study(tmp_path).runs
+    assert {run.folder: run.config.training for run in runs} == before
+    assert {run.config.evaluation.lengths for run in runs} == {"2..4"}
 
 
 def test_fewer_iterations_than_a_study_has_are_refused(tmp_path, monkeypatch, capsys):
@@ -104,7 +117,7 @@ def test_a_raising_task_is_given_up_and_the_rest_is_reported(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_stopped_it_says_how_to_resume_and_leaves_nobody_behind(tmp_path, number):
     process = start(tmp_path / "study", "--training.iterations", "50000")
     wait_for(lambda: owners(tmp_path / "study"))
@@ -150,3 +163,37 @@ def test_results_are_maximum_lengths_or_all_rows(tmp_path, monkeypatch, capsys):
 def test_not_a_study_costs_one_sentence(command, tmp_path, capsys):
     assert main([command, str(tmp_path)]) == 2
     assert re.fullmatch(r"cdnc: study must be .*\n", capsys.readouterr().err)
+
+
+def test_a_file_has_tasks_approaches_and_settings_of_a_study(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(Plan, "to_do", lambda _: [])
+    monkeypatch.setattr(studies, "write_report", lambda folder: None)
+    (tmp_path / "mine.yaml").write_text(
+        "tasks: [sort, copy]\napproaches: [compr]\ntrials: 2\ntraining: {learning_rate: 1e-2}\n"
+    )
+    assert main(["study", "--preset", "smoke", "--config", "mine.yaml", "--study", "s"]) == 0
+    runs = reopen_study(tmp_path / "s").runs
+    names = [f"{task}-compr-{seed}" for seed in (0, 1) for task in ("copy", "sort")]
+    assert [run.folder.name for run in runs] == names
+    assert {run.config.training.learning_rate for run in runs} == {1e-2}
+
+    of_a_run = ["--config", "s/runs/sort-compr-1/config.json", "--trials", "1", "--study", "t"]
+    assert main(["study", "--preset", "quick", *of_a_run]) == 0
+    (run,) = reopen_study(tmp_path / "t").runs
+    assert run.config == runs[1].config
+
+    (tmp_path / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    capsys.readouterr()
+    for text, sentence in {
+        "task: [sort]": "config.task must be of type str",
+        "tasks: sort": "tasks must be a list of names, not 'sort'",
+        "learning_rate: 1": "mine.yaml has a setting learning_rate that does not exist",
+        "approaches: [evil.py]": "mine.yaml names user-defined code that you have not trained with",
+        "tasks: ['evil.py:T']": "mine.yaml names user-defined code that you have not trained with",
+    }.items():
+        (tmp_path / "mine.yaml").write_text(text)
+        assert main(["study", "--config", "mine.yaml", "--study", "u"]) in (1, 2)
+        assert capsys.readouterr().err.startswith(f"cdnc: {sentence}")
+    assert not (tmp_path / "ran").exists()
+    assert not (tmp_path / "u").exists()

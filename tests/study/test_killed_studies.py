@@ -124,6 +124,25 @@ def test_a_killed_worker_is_replaced(tmp_path, undisturbed):
     np.testing.assert_equal(results(study), undisturbed)
 
 
+@pytest.mark.slow
+def test_an_executor_by_its_import_path_completes_a_study(tmp_path, undisturbed):
+    """A pool of two processes: when one dies it is broken as a whole, and replaced."""
+    study, own = tmp_path / "study", tmp_path / "own.py"
+    own.write_text(
+        "from concurrent.futures import ProcessPoolExecutor\n"
+        "from multiprocessing import get_context\n\n\n"
+        "def pool(max_workers=2):\n"
+        "    return ProcessPoolExecutor(max_workers, get_context('spawn'))\n"
+    )
+    process = start(study, "--executor", f"{own}:pool")
+    wait_for(lambda: is_training(study))
+    os.kill(min(owners(study)), signal.SIGKILL)
+    code, output, errors = finish(process)
+    assert code == 0, output + errors
+    assert not read_study(study).failures
+    np.testing.assert_equal(results(study), undisturbed)
+
+
 class Cluster:
     """A scheduler and two workers, started as on a cluster."""
 
@@ -232,8 +251,8 @@ def test_user_code_is_sent_to_workers_that_lack_its_files(tmp_path, monkeypatch)
         cluster.workers = cluster.start_workers()
         ended, output, errors = finish(process)
     assert ended == 0, output + errors
-    assert "1/1 backwards Gru trial 0: finished" in errors
-    (rows,) = (file for name, file in results(study).items() if name.endswith(".parquet"))
+    assert "1/1 backwards-Gru-0: finished" in errors
+    rows = results(study)["backwards-Gru-0", "scores"]
     assert {(row["task"], row["approach"]) for row in rows} == {("backwards", "Gru")}
     page = (study / "report" / "index.html").read_text(encoding="utf-8")
     assert "backwards" in page

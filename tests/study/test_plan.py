@@ -73,6 +73,10 @@ def test_what_cannot_be_run_is_refused(wrong, setting):
 
 
 def test_every_run_is_there_at_once_with_what_the_study_says_of_them(tmp_path):
+    half = tmp_path / "study" / "runs" / ".copy-compr+reg-0.unfinished"  # by a killed command
+    half.mkdir(parents=True)
+    (half / "config.json").write_text("{")
+    (tmp_path / "study" / "study.json").write_text("{}")
     plan = open_smoke(tmp_path / "study", command=["study", "--study", "my study"])
     assert names(plan.runs) == ["copy-stateful-baseline-0", "copy-compr+reg-0"]
     assert {run.status.state for run in plan.runs} == {"planned"}
@@ -83,6 +87,7 @@ def test_every_run_is_there_at_once_with_what_the_study_says_of_them(tmp_path):
     assert study.stored["command"] == "cdnc study --study 'my study'"
     assert study.provenance["jax"]
     assert {path.name for path in (tmp_path / "study").iterdir()} == {"study.json", "runs", "lock"}
+    assert not half.exists()
     assert set(study.missing()) == {
         f"copy, {name}: 0 of 1 trials have results{kind}."
         for name in ("compr+reg", "stateful-baseline")

@@ -11,6 +11,7 @@ import pytest
 
 from constrained_dnc.errors import RunError, SettingError
 from constrained_dnc.evaluation.results import COLUMNS
+from constrained_dnc.report import build_report
 from constrained_dnc.study import read_study
 from made_up import add_rows
 from synthetic import Request, row, run_folder, run_id, write_study
@@ -186,6 +187,17 @@ def test_a_link_in_place_of_a_traceback_is_not_read(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("Traceback\nsecret")
     (run_folder(path, "sort", "reg", 0) / "failure.txt").symlink_to(tmp_path / "secret")
     assert read_study(path).failures == ()
+
+
+@pytest.mark.parametrize("name", ["report", "report/tables", "embeddings"])
+def test_a_report_writes_nothing_through_a_link(tmp_path: Path, name: str) -> None:
+    path = write_study(tmp_path / "study", replace(SMALL, analysis=True, samples=3))
+    (tmp_path / "mine").mkdir()
+    (path / name).parent.mkdir(exist_ok=True)
+    (path / name).symlink_to(tmp_path / "mine")
+    with pytest.raises(RunError, match=f"{name} is a link"):
+        build_report(path, figures="all")
+    assert not list((tmp_path / "mine").iterdir())
 
 
 def test_the_shipped_results_are_complete() -> None:

@@ -12,11 +12,13 @@ import tyro
 
 from constrained_dnc.cli.parsing import Flag, TrustCode, option, value_of
 from constrained_dnc.cli.progress import ProgressBar
+from constrained_dnc.cli.settings import ConfigFile, read_settings, with_settings
 from constrained_dnc.cli.terminal import console, print_stderr
 from constrained_dnc.config import (
     INFERENCES,
     PRESETS,
     RULES,
+    Config,
     EvaluationConfig,
     Inference,
     Parts,
@@ -27,14 +29,18 @@ from constrained_dnc.config import (
 )
 from constrained_dnc.errors import SettingError, printable
 from constrained_dnc.model.config import ModelConfig
-from constrained_dnc.parts import Approach
+from constrained_dnc.parts import APPROACHES, Approach
+from constrained_dnc.plugins import is_import_path, require_trust
 
 if TYPE_CHECKING:
     from constrained_dnc.study.executors import OpenExecutor
     from constrained_dnc.study.plan import Plan
+    from constrained_dnc.study.trial import Wanted
 
 _PRESET = "Defaults of all options below. "
 _PRESET += "; ".join(f"{p.name}: {p.study_takes}, {p.result}" for p in PRESETS.values()) + "."
+ENDING = [signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
+"""Signals that end a study and its workers, as Ctrl-C does."""
 StudyPath = Annotated[
     Path, tyro.conf.Positional, option("A study directory, finished or not.", "STUDY")
 ]
@@ -54,7 +60,8 @@ class StudyOptions:
         """Complete every run, then write the report; 1 if a run failed."""
         from constrained_dnc.study.executors import choose_executor  # noqa: PLC0415 - slow to import
 
-        before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends the workers, too
+        signals = [number for number in ENDING if signal.getsignal(number) != signal.SIG_IGN]
+        before = {number: signal.signal(number, signal.default_int_handler) for number in signals}
         try:
             _execute(plan, open_executor or choose_executor(self.workers), self.workers)
             write_report(plan.folder)
@@ -62,7 +69,8 @@ class StudyOptions:
             print_stderr("stopped; the same command resumes from here")
             return 130
         finally:
-            signal.signal(signal.SIGTERM, before)
+            for number, handler in before.items():
+                signal.signal(number, handler)
         return _print_failures(plan.folder)
 
 
@@ -83,6 +91,9 @@ class Study(StudyOptions):
     """Seeds per task and approach; by default the preset's."""
     study: Annotated[Path | None, option()] = None
     """The study directory; by default studies/PRESET."""
+    dry_run: Flag = False
+    """Only say what it takes: runs, core-hours by a measurement on this machine, time and disk."""
+    config: ConfigFile = None
     scheduler: Annotated[str | None, option()] = None
     """Use the workers of a running Dask scheduler instead, such as tcp://head:8786."""
     executor: Annotated[str | None, option()] = None
@@ -97,6 +108,8 @@ class Study(StudyOptions):
     """How the parameters are trained."""
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     """Which lengths are scored, on how many samples."""
+    approach: tyro.conf.Suppress[Approach | None] = None
+    """An approach that a file of settings describes."""
     arguments: tyro.conf.Suppress[tuple[str, ...]] = ()
     """The whole command line."""
 
@@ -109,7 +122,7 @@ class Study(StudyOptions):
         parts = (is_stored and _stored_parts(folder)) or chosen.parts
         settings: Any = dict(zip(("model", "training", "evaluation"), parts, strict=True))
         settings |= {"rules": chosen.rules, "no_analyses": not chosen.has_analyses}
-        return cls(preset=preset, arguments=tuple(arguments), **settings)
+        return _with_file(cls(preset=preset, arguments=tuple(arguments), **settings), arguments)
 
     def run(self) -> int:
         """Complete every run, then write the report; 1 if a run failed."""
@@ -117,26 +130,32 @@ class Study(StudyOptions):
             if f"--{name}" in self.arguments and not getattr(self, name):
                 raise SettingError(f"--{name} needs at least one name")
         from constrained_dnc.study.executors import choose_executor  # noqa: PLC0415 - slow to import
+        from constrained_dnc.study.plan import open_study  # noqa: PLC0415
 
         open_executor = choose_executor(self.workers, self.scheduler, self.executor)
+        folder = self.study or Path("studies", self.preset)
+        stored, configs, wanted = self._requested(folder)
+        if self.dry_run:
+            return _describe(folder, configs, wanted, self.workers)
         if self.scheduler is not None:
             with open_executor():  # refuse a wrong address before the study is made
                 pass
-        return self.complete(self._plan(), open_executor)
+        command = ["study", *self.arguments]
+        plan = stored or open_study(folder, configs, wanted, preset=self.preset, command=command)
+        return self.complete(plan, open_executor)
 
-    def _plan(self) -> Plan:
-        """The requested runs; all runs of the study if only its folder is named."""
+    def _requested(self, folder: Path) -> tuple[Plan | None, Sequence[Config], Wanted]:
+        """The plan of a study if only its folder is named; the configs of what is requested."""
         from constrained_dnc.study.plan import (  # noqa: PLC0415 - slow to import
-            open_study,
             reopen_study,
             requested_configs,
         )
         from constrained_dnc.study.trial import Wanted  # noqa: PLC0415
 
-        folder = self.study or Path("studies", self.preset)
         options = {argument for argument in self.arguments if argument.startswith("--")}
         tasks, trials, first_seed = self.tasks, self.trials, get_preset(self.preset).first_seed
         approaches: Sequence[str | Approach] = self.approaches
+        approaches = approaches or ([self.approach] if self.approach else ())
         wanted = Wanted(
             tuple(rule for rule in RULES if rule in self.rules),
             tuple(each for each in INFERENCES if each in self.inference),
@@ -144,24 +163,93 @@ class Study(StudyOptions):
         )
         if self.study and "--preset" not in options and (folder / "study.json").is_file():
             stored = reopen_study(folder, trust_code=self.trust_code)
-            if options <= {"--study", "--workers", "--scheduler", "--executor", "--trust-code"}:
-                return stored
             configs = [run.config for run in stored.runs]
-            tasks = tasks or tuple(config.task for config in configs)
-            approaches = approaches or tuple(config.approach for config in configs)
-            seeds = {config.seed for config in configs}
-            first_seed, trials = min(seeds), trials or len(seeds)
+            if options <= SAME_RUNS:
+                return stored, configs, stored.wanted
             wanted = Wanted(
                 wanted.rules if "--rules" in options else stored.wanted.rules,
                 wanted.inferences if "--inference" in options else stored.wanted.inferences,
                 wanted.analyses and stored.wanted.analyses,
             )
+            if not (tasks or approaches or trials):
+                has_budget = "--training.iterations" in options
+                return None, [self._changed(config, has_budget) for config in configs], wanted
+            tasks = tasks or tuple(config.task for config in configs)
+            approaches = approaches or tuple(config.approach for config in configs)
+            seeds = {config.seed for config in configs}
+            first_seed, trials = min(seeds), trials or len(seeds)
         parts = (self.model, self.training, self.evaluation)
         requested = requested_configs(
             self.preset, tasks, approaches, trials, first_seed=first_seed, parts=parts
         )
-        command = ["study", *self.arguments]
-        return open_study(folder, requested, wanted, preset=self.preset, command=command)
+        return None, requested, wanted
+
+    def _changed(self, config: Config, has_budget: bool) -> Config:
+        """The config of a run of the study with the settings of the command line."""
+        training = self.training
+        if not has_budget:
+            training = replace(training, iterations=config.training.iterations)
+        return replace(config, model=self.model, training=training, evaluation=self.evaluation)
+
+
+SAME_RUNS = {"--study", "--workers", "--scheduler", "--executor", "--trust-code", "--dry-run"}
+"""Options that ask for nothing new of a study."""
+
+
+def _describe(folder: Path, configs: Sequence[Config], wanted: Wanted, workers: int | None) -> int:
+    """Say what completing these runs will take; nothing is written."""
+    from constrained_dnc.model.config import available_cores  # noqa: PLC0415 - slow to import
+    from constrained_dnc.study import read_study  # noqa: PLC0415
+    from constrained_dnc.study.estimate import describe, iterations_left  # noqa: PLC0415
+    from constrained_dnc.study.plan import planned_runs  # noqa: PLC0415
+    from constrained_dnc.training.process import use_compilation_cache  # noqa: PLC0415
+
+    use_compilation_cache()
+    study = read_study(folder) if (folder / "study.json").is_file() else None
+    ids = {config.run_id for config in configs}
+    planned = planned_runs(folder, study, configs).values()
+    left = [
+        (config, iterations_left(run, config, wanted))
+        for run, config in planned
+        if config.run_id in ids
+    ]
+    to_do = [(config, iterations) for config, iterations in left if iterations is not None]
+    print(f"study {folder}, not begun: this is a dry run" if study is None else f"study {folder}")
+    for line in describe(to_do, len(configs), wanted, workers or available_cores()):
+        print(line, flush=True)
+    return 0
+
+
+def _with_file(study: Study, arguments: list[str]) -> Study:
+    """The options of a study with the settings of the file that --config names, if it does."""
+    values = read_settings(arguments)
+    if not values:
+        return study
+    if values.pop("start", None):
+        raise SettingError("--config names a run that began with trained parameters: not a study's")
+    values.pop("seed", None)  # of a run: a study has several
+    changes: dict[str, Any] = {n: values.pop(n) for n in ("tasks", "approaches") if n in values}
+    for name, names in changes.items():
+        if not (isinstance(names, list) and all(isinstance(word, str) for word in names)):
+            raise SettingError(name, names, "a list of names")
+        changes[name] = tuple(names)
+    if "trials" in values:
+        changes["trials"] = values.pop("trials")
+    if isinstance(values.get("approach"), str):
+        changes["approaches"] = (values.pop("approach"),)
+    words = [*changes.get("tasks", ()), *changes.get("approaches", ())]
+    paths = (f"{word}:" if word.endswith(".py") else word for word in words)
+    code = [path for path in paths if is_import_path(path)]
+    path = Path(value_of(arguments, "--config", ""))
+    require_trust(path, code, {}, trust_code="--trust-code" in arguments)
+    parts = (study.model, study.training, study.evaluation)
+    config = Config("copy", APPROACHES["compr+reg"], 0, *parts)
+    named = {"task", "approach"} & values.keys()
+    config = with_settings(config, values, arguments)
+    changes |= {"tasks": (config.task,)} if "task" in named else {}
+    changes |= {"approach": config.approach} if "approach" in named else {}
+    sections = {name: getattr(config, name) for name in ("model", "training", "evaluation")}
+    return replace(study, **sections, **changes)
 
 
 def _stored_parts(folder: Path) -> Parts | None:

@@ -189,8 +189,12 @@ def _on_dask(scheduler: str) -> Iterator[Executor]:
     except Exception as error:  # whatever answers there may not be a scheduler at all
         accepted = "the address of a running Dask scheduler, such as tcp://head:8786"
         raise SettingError("scheduler", scheduler, accepted) from error
-    with client, _closing(client.get_executor()) as executor:
-        yield executor
+    with client:
+        executor = client.get_executor(pure=False)  # a run that is tried again is not looked up
+        try:
+            yield executor
+        finally:
+            executor.shutdown(wait=False)  # what has not begun is taken back
 
 
 @contextmanager

@@ -33,7 +33,16 @@ from constrained_dnc.files import (
 )
 from constrained_dnc.parts import Approach
 from constrained_dnc.study.approaches import find_approaches
-from constrained_dnc.study.study import LOCK, RUNS, STUDY, Trial, find_runs, read_study, trial_of
+from constrained_dnc.study.study import (
+    LOCK,
+    RUNS,
+    STUDY,
+    Study,
+    Trial,
+    find_runs,
+    read_study,
+    trial_of,
+)
 from constrained_dnc.study.trial import Wanted, is_done
 from constrained_dnc.tasks.registry import get_task
 from constrained_dnc.training.folder import COMPLETING, ENDED
@@ -124,20 +133,20 @@ def open_study(
     with locked(folder / LOCK, wait=True):  # two commands may add to a study at once
         remove_unfinished(folder, [STUDY])
         study = read_study(folder) if path.is_file() else None
-        there = {trial_of(run): run for run in study.members.values()} if study else {}
-        planned = _merge(folder, there, configs)
+        planned = planned_runs(folder, study, configs)
+        stored = study.stored if study else {}
         before = study.wanted if study else wanted
         rules, inferences = {*before.rules, *wanted.rules}, {*before.inferences, *wanted.inferences}
         write_json(
             path,
             {
                 "format": 1,
-                "preset": study.stored.get("preset", preset) if study else preset,
+                "preset": stored.get("preset", preset),
                 "rules": [rule for rule in RULES if rule in rules],
                 "inferences": [each for each in INFERENCES if each in inferences],
                 "analyses": before.analyses or wanted.analyses,
                 "command": shlex.join(["cdnc", *command]),
-                "created": study.stored.get("created") if study else time.strftime("%F %H:%M"),
+                "created": stored.get("created", time.strftime("%F %H:%M")),
             },
         )
         for run, config in planned.values():
@@ -164,11 +173,18 @@ Planned = tuple[Run | None, Config]
 """A run that is there, if any, and the config that it is to have."""
 
 
-def _merge(
-    folder: Path, there: Mapping[Trial, Run], configs: Sequence[Config]
+def planned_runs(
+    folder: Path, study: Study | None, configs: Sequence[Config]
 ) -> dict[Trial, Planned]:
-    """The runs that a study has and is to have; what cannot stand beside each other is refused."""
+    """The runs that a study has and is to have; what cannot stand beside each other is refused.
+
+    Args:
+        folder: The folder of the study.
+        study: The study, if there is one already.
+        configs: Of the runs that it is to have.
+    """
     evaluation = configs[0].evaluation
+    there = {trial_of(run): run for run in study.members.values()} if study else {}
     planned: dict[Trial, Planned] = {
         trial: (run, replace(run.config, evaluation=evaluation)) for trial, run in there.items()
     }
@@ -222,20 +238,19 @@ def _add(runs: Path, config: Config, origin: Path | None) -> None:
     target = runs / run_name(config)
     if target.exists():
         raise RunError(f"{target} is in the way of a run of that name: remove it, or restore it")
-    if origin is None:
-        plan_run(target, config)
-        return
-
-    def left_out(folder: str, names: list[str]) -> list[str]:
-        is_link = [name for name in names if Path(folder, name).is_symlink()]
-        return [TRAINING, COMPLETING, *is_link]
-
     unfinished = runs / f".{target.name}.unfinished"
-    with failure_named(unfinished, "copied"):
+    with failure_named(target, "made"):
         shutil.rmtree(unfinished, ignore_errors=True)
-        shutil.copytree(origin, unfinished, ignore=left_out)
-        replace_config(unfinished, config)
+        if origin is None:
+            plan_run(unfinished, config)
+        else:
+            shutil.copytree(origin, unfinished, ignore=_locks_and_links)
+            replace_config(unfinished, config)
         unfinished.rename(target)
+
+
+def _locks_and_links(folder: str, names: list[str]) -> list[str]:
+    return [TRAINING, COMPLETING, *(name for name in names if Path(folder, name).is_symlink())]
 
 
 def gather(
