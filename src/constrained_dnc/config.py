@@ -534,7 +534,7 @@ PAPER = Preset(
 DEMO = Preset(
     "demo",
     ModelConfig(),
-    TrainingConfig(iterations=10_000, window=100),
+    TrainingConfig(iterations=10_000, window=100, checkpoint_every=250),
     EvaluationConfig(
         lengths="2..60",
         batches=2,
