@@ -19,7 +19,6 @@ STARTS = {  # what is started: (Python code, seconds of processor time that are 
         for name, promised in (("--help", 0.3), ("--version", 0.3), ("show", 1.0), ("zoo", 1.0))
     },
     "cdnc show sort": (COMMAND.format(arguments=["show", "sort"]), None),
-    "cdnc show --all": (COMMAND.format(arguments=["show", "--all"]), None),
 }
 
 

@@ -47,13 +47,13 @@ def colours_of(approaches: Iterable[str]) -> dict[str, str]:
     """
     names = list(dict.fromkeys(approaches))
     others = [name for name in names if name not in APPROACH_COLOURS]
-    chosen = {name: _other_colour(place) for place, name in enumerate(others)}
+    chosen = {name: _other_colour(index) for index, name in enumerate(others)}
     return {name: APPROACH_COLOURS.get(name) or chosen[name] for name in names}
 
 
-def _other_colour(place: int) -> str:
-    if place < len(OTHER_COLOURS):
-        return OTHER_COLOURS[place]
+def _other_colour(index: int) -> str:
+    if index < len(OTHER_COLOURS):
+        return OTHER_COLOURS[index]
     # Steps of the golden ratio around the colour wheel never coincide.
-    rgb = colorsys.hsv_to_rgb(0.618034 * place % 1, 0.6, 0.8)
+    rgb = colorsys.hsv_to_rgb(0.618034 * index % 1, 0.6, 0.8)
     return "#" + "".join(f"{round(255 * part):02X}" for part in rgb)

@@ -118,7 +118,7 @@ def format_lengths(lengths: Iterable[int]) -> str:
             ranges[-1] = [ranges[-1][0], length]
         else:
             ranges.append([length])
-    return ",".join("..".join(map(str, each)) for each in ranges)
+    return ",".join("..".join(map(str, ends)) for ends in ranges)
 
 
 def parse_curriculum(text: str, shortest: int, longest: int) -> tuple[tuple[int, int, int], ...]:
@@ -680,7 +680,7 @@ def _structure(kind: Any, value: Any, path: str) -> Any:
     if kind is Part and isinstance(value, str):
         return parse_part(value)
     if get_origin(kind) is tuple and isinstance(value, list):
-        return tuple(_structure(get_args(kind)[0], each, path) for each in value)
+        return tuple(_structure(get_args(kind)[0], entry, path) for entry in value)
     is_settings = dataclasses.is_dataclass(kind)
     if is_settings:
         values = _optional_fields(kind) | value if isinstance(value, dict) else {}

@@ -140,12 +140,12 @@ Loss: TypeAlias = LossName | Softmax | LossFunction
 """What a task minimises."""
 
 
-def refuse_unknown(kind: str, names: Iterable[str], known: Collection[str]) -> None:
+def refuse_unknown(kind: str, names: Iterable[str], accepted: Collection[str]) -> None:
     """Refuse settings that a part does not have."""
     for name in names:
-        if name not in known:
-            available = ", ".join(known) or "none"
-            hint = did_you_mean(name, known)
+        if name not in accepted:
+            available = ", ".join(accepted) or "none"
+            hint = did_you_mean(name, accepted)
             raise SettingError(f"{kind} has no setting {name!r}{hint}; available: {available}")
 
 

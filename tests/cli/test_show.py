@@ -44,11 +44,3 @@ def test_numbers_of_a_task_without_labels(tmp_path, capsys):
 def test_any_length(capsys):
     assert main(["show", "logic", "--length", "11", "--seed", "3"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 5 + 1 + 13 + 3
-
-
-def test_all_tasks_with_the_answers_of_pretrained_models(capsys):
-    assert main(["show", "--all", "--length", "3"]) == 0
-    text = capsys.readouterr().out
-    names = [name for name in task_names() if "/" not in name]
-    assert all(f"(zoo:{name}/compr+reg)" in text for name in names)
-    assert text.count("  model    ") == 3 * len(names)

@@ -96,10 +96,10 @@ def split_arguments(arguments: Sequence[str]) -> tuple[list[str], str | None]:
     if not arguments:
         return farthest_first() or [str(zoo.find(zoo.PREFIX))], None  # without models, find raises
     names: list[str] = []
-    for place, argument in enumerate(arguments):
+    for index, argument in enumerate(arguments):
         is_pretrained = zoo.is_name(argument) and zoo.find(argument)
         models = [argument] if is_pretrained else runs_in(Path(argument))
-        if not models and place and place == len(arguments) - 1:
+        if not models and index and index == len(arguments) - 1:
             return names, argument
         if not models:
             raise SettingError(f"{argument!r} is not {RUN_ARGUMENT}")

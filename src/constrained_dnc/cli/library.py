@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
 import numpy as np
 import tyro
 from jaxtyping import Float
 
-from constrained_dnc.cli.parsing import Flag, ModelOptions, option
+from constrained_dnc.cli.parsing import option
 from constrained_dnc.cli.terminal import print_table
 from constrained_dnc.config import LONGEST_INPUT, PAPER, SUPPLEMENT_C
 from constrained_dnc.errors import LARGEST_SEED, SettingError, require_integer
@@ -21,8 +20,6 @@ from constrained_dnc.tasks.registry import get_task, task_names
 from constrained_dnc.tasks.task import AbstractTask, Batch, CellLabels
 
 DEFAULT_LENGTH = 8
-SAMPLES = 3
-"""Problems of every task with --all."""
 NOTE = """
 In brackets: the number that the network sees; a blank is 0.
 · the loss ignores this step"""
@@ -43,19 +40,15 @@ class Show:
     """Input length of the sample; by default 8."""
     seed: int = 0
     """Seed of the sample."""
-    all: Flag = False
-    """Problems of every task, with the answers of a pretrained model."""
 
     def run(self) -> int:
-        """Print lists, answers or a sample."""
+        """Print lists or a sample."""
         require_integer("seed", self.seed, 0, LARGEST_SEED)
         if self.text and self.length is not None:
             raise SettingError("--length cannot be combined with a problem")
         length = DEFAULT_LENGTH if self.length is None else self.length
         require_integer("length", length, 1, LONGEST_INPUT)
-        if self.all:
-            _print_answers(length, self.seed)
-        elif self.task:
+        if self.task:
             task = get_task(self.task)
             if self.text:
                 batch = task.batch_of([task.parse(self.text)])
@@ -114,23 +107,3 @@ def _cells(
         return [format_number(value) for value in values.tolist()]
     written = [labels.get(channel, {}).get(step, "") for channel in channels]
     return [label_with_number(*pair) for pair in zip(written, values.tolist(), strict=True)]
-
-
-def _print_answers(length: int, seed: int) -> None:
-    """Problems of every task and the answers of its pretrained model."""
-    from constrained_dnc.evaluation.prediction import predict  # noqa: PLC0415 - slow to import
-    from constrained_dnc.zoo import pretrained  # noqa: PLC0415
-
-    models = [name for name in pretrained() if name.endswith("/compr+reg")]
-    if not models:
-        raise SettingError("this installation has no pretrained models")
-    for name in models:
-        run = ModelOptions(Path(name)).open_run()
-        task = run.task
-        problems = task.sample(seed, SAMPLES, length).problems
-        answers = predict(run, [task.format_problem(problem) for problem in problems])
-        print(f"{task.name}: {task.summary} ({name})")
-        for problem, answer in zip(problems, answers, strict=True):
-            print(f"  problem  {task.format_problem(problem)}")
-            print(f"  right    {task.format_answer(task.solve(problem))}")
-            print(f"  model    {task.format_answer(answer)}\n", flush=True)

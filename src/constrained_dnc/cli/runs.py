@@ -191,8 +191,8 @@ class Predict(ModelOptions):
             )
         if self.json:
             print(json.dumps(rows, default=str))
-        for place, row in enumerate([] if self.json else rows):
-            print("\n" * (place > 0) + f"problem  {row['problem']}")
+        for index, row in enumerate([] if self.json else rows):
+            print("\n" * (index > 0) + f"problem  {row['problem']}")
             print(f"right    {task.format_answer(row['right'])}")
             print(f"model    {task.format_answer(row['model'])}")
             print(f"         {row['right_entries']} of {row['entries']} entries right")

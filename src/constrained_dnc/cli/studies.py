@@ -158,7 +158,7 @@ class Study(StudyOptions):
         approaches = approaches or ([self.approach] if self.approach else ())
         wanted = Wanted(
             tuple(rule for rule in RULES if rule in self.rules),
-            tuple(each for each in INFERENCES if each in self.inference),
+            tuple(inference for inference in INFERENCES if inference in self.inference),
             not self.no_analyses,
         )
         if self.study and "--preset" not in options and (folder / "study.json").is_file():

@@ -99,7 +99,7 @@ class StudyWatcher(Display):
 
     def _update_total(self) -> None:
         done, total = sum(self.iterations.values()), sum(map(self._work, self.to_do))
-        new = [it - self.resumed.get(name, 0) for name, it in self.iterations.items()]
+        new = [count - self.resumed.get(name, 0) for name, count in self.iterations.items()]
         if done != self.total.completed and sum(map(bool, new)) >= max(1, self.workers):
             now = self.clock()
             self.end = now + (now - self.began) * (total - done) / sum(new)

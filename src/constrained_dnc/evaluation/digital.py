@@ -328,7 +328,9 @@ def digital_of(run: Run, selected: TrainedModel, threads: int | None = None) -> 
             "writes": digital.writes,
             "state_count": digital.state_count,
             # losses as text: JSON has no NaN
-            "tried": [asdict(each) | {"loss": str(each.loss)} for each in digital.tried],
+            "tried": [
+                asdict(measured) | {"loss": str(measured.loss)} for measured in digital.tried
+            ],
         }
         states = {} if digital.states is None else {"states": digital.states}
         with suppress(RunError):  # the disk may be full or read-only
@@ -343,7 +345,7 @@ def stored_digital(run: Run, selected: TrainedModel) -> Digital | None:
         tensors, metadata = read_tensors(path)
         with corruption_named(path):
             tried = tuple(
-                Measured(**each | {"loss": float(each["loss"])}) for each in metadata["tried"]
+                Measured(**entry | {"loss": float(entry["loss"])}) for entry in metadata["tried"]
             )
             if metadata["parameters"] == fingerprint(selected.model):
                 states, count = tensors.get("states"), metadata["state_count"]

@@ -96,9 +96,9 @@ def write_floors(tasks: Iterable[str], lengths: Iterable[int]) -> None:
     lengths = list(lengths)
     floors = dict(_stored())
     for task in tasks:
-        known = floors.get(task, {})
-        missing = [length for length in lengths if str(length) not in known]
+        stored = floors.get(task, {})
+        missing = [length for length in lengths if str(length) not in stored]
         new = {str(length): round(compute_floor(get_task(task), length), 4) for length in missing}
-        floors[task] = dict(sorted({**known, **new}.items(), key=lambda item: int(item[0])))
+        floors[task] = dict(sorted({**stored, **new}.items(), key=lambda item: int(item[0])))
     rows = [f"{json.dumps(task)}: {json.dumps(values)}" for task, values in floors.items()]
     STORED.write_text("{\n" + ",\n".join(rows) + "\n}\n", encoding="utf-8")

@@ -100,13 +100,13 @@ def evaluate(
     path = Path(store) if store else None
     if store is None and trained.run is not None and not trained.run.is_pretrained:
         path = trained.run.folder / EVALUATION
-    known = _known_shares(_read_stored(path), trained) if reuse else {}
+    measured = _known_shares(_read_stored(path), trained) if reuse else {}
     table = measure(
         trained,
         plan,
         trained.backend(backend, threads),
         progress,
-        known,
+        measured,
         all_lengths=all_lengths or trained.settings.all_lengths,
     )
     if path is not None:
@@ -149,7 +149,7 @@ def measure(
     plan: Sequence[Planned],
     backend: AbstractBackend,
     progress: Progress | None = None,
-    known: Mapping[tuple[str, int, int], Shares] = MappingProxyType({}),
+    measured: Mapping[tuple[str, int, int], Shares] = MappingProxyType({}),
     *,
     all_lengths: bool = False,
 ) -> pd.DataFrame:
@@ -164,7 +164,7 @@ def measure(
         done += work_of(trained, planned)
         guaranteed = trained.training.max_length if planned.memory == GROWING else planned.memory
         level = floor(trained.task, planned.length)
-        shares = known.get((str(planned.memory), planned.length, planned.batches))
+        shares = measured.get((str(planned.memory), planned.length, planned.batches))
         if shares is None:
             is_beyond = planned.length > guaranteed and not all_lengths
             if is_beyond and not is_promising.get(planned.memory, True):

@@ -42,8 +42,8 @@ def training_lengths_of(model: DNC, lengths: Iterable[int] | None = None) -> tup
     if lengths is not None:
         return tuple(lengths)
     if model.training_lengths is None:
-        known = "a model of a run knows them"
-        raise SettingError(f"training lengths are needed, such as lengths=(5, 10, 15); {known}")
+        hint = "a model of a run knows them"
+        raise SettingError(f"training lengths are needed, such as lengths=(5, 10, 15); {hint}")
     return spread(*model.training_lengths)
 
 

@@ -128,10 +128,10 @@ def strengths_figure(internals: Internals, sample: int = 0) -> go.Figure:
 def slot_figure(internals: Internals, slot: int, sample: int = 0) -> go.Figure:
     """One slot through time: when it is written, when read and by which head, its usage."""
     memory = _one(internals, sample).memory
-    place = _index("slot", slot, memory.usage.shape[-1])
-    reads = _by_head("head", memory.read_weights[..., place])
-    figure = _lines_figure({"write head": memory.write_weights[:, place]} | reads, "weight")
-    _add_line(figure, "usage", memory.usage[:, place], {"color": GREY, "dash": "dot"})
+    index = _index("slot", slot, memory.usage.shape[-1])
+    reads = _by_head("head", memory.read_weights[..., index])
+    figure = _lines_figure({"write head": memory.write_weights[:, index]} | reads, "weight")
+    _add_line(figure, "usage", memory.usage[:, index], {"color": GREY, "dash": "dot"})
     return figure.update_yaxes(range=[-0.03, 1.03])
 
 
@@ -154,12 +154,12 @@ def link_figure(internals: Internals, step: int, sample: int = 0) -> go.Figure:
 def link_at(internals: Internals, step: int, sample: int = 0) -> Float[np.ndarray, "slots slots"]:
     """The link matrix after one step, rebuilt from the write weights where it was not kept."""
     memory = _one(internals, sample).memory
-    place = _index("step", step, len(memory.write_weights))
+    index = _index("step", step, len(memory.write_weights))
     if memory.link.shape[-1]:
-        return np.asarray(memory.link[place])
+        return np.asarray(memory.link[index])
     link, next_link = jnp.zeros((memory.usage.shape[-1],) * 2), jax.jit(link_after_write)
     before = np.zeros_like(memory.precedence[0])
-    for earlier in range(place + 1):
+    for earlier in range(index + 1):
         link = next_link(link, before, memory.write_weights[earlier])
         before = memory.precedence[earlier]
     return np.asarray(link)
@@ -276,8 +276,8 @@ def _slots_figure(heads: dict[str, Values], shown: int) -> go.Figure:
     """Weights (time, slots) as one heat map for each head, slot 1 on top."""
     steps = len(next(iter(heads.values())))
     largest = max(float(np.nanmax(weights, initial=0)) for weights in heads.values())
-    each = 250 if len(heads) == 1 else 130
-    figure = _over_time(steps, style.TOP + style.BOTTOM + each * len(heads), len(heads))
+    height = 250 if len(heads) == 1 else 130
+    figure = _over_time(steps, style.TOP + style.BOTTOM + height * len(heads), len(heads))
     for row, (name, weights) in enumerate(heads.items(), start=1):
         figure.add_heatmap(
             z=np.ascontiguousarray(weights[:, :shown].T), row=row, col=1, name=name,
@@ -306,8 +306,8 @@ def _lines_figure(lines: dict[str, Values], what: str) -> go.Figure:
     """A line for the write head and one for each read head."""
     figure = _over_time(len(next(iter(lines.values()))), height=210).update_layout(**LEGEND)
     colours = (BLUE, *style.HEADS)
-    for place, (name, values) in enumerate(lines.items()):
-        _add_line(figure, name, values, {"color": colours[place % len(colours)]})
+    for index, (name, values) in enumerate(lines.items()):
+        _add_line(figure, name, values, {"color": colours[index % len(colours)]})
     return figure.update_yaxes(title_text=what)
 
 

@@ -53,7 +53,9 @@ def stored_curves(model: TrainedModel) -> tuple[Curve, ...]:
     table = table[is_shown & (table["batches"] > 0) & (table["run_id"] == model.run.config.run_id)]
     groups: Any = table.groupby(["selection", "memory", "inference"], sort=False)
     curves = (Curve(name, memory, mode, rows) for (name, memory, mode), rows in groups)
-    return tuple(sorted(curves, key=lambda it: (it.rule != rule, it.inference != "network")))
+    return tuple(
+        sorted(curves, key=lambda curve: (curve.rule != rule, curve.inference != "network"))
+    )
 
 
 MAX_DRAWN_LENGTH = 250

@@ -199,8 +199,8 @@ def listen(port: int | None) -> socket.socket:
 
 def address(listening: socket.socket, model: str, **shown: object) -> str:
     """The address of the page; its fragment holds the model and what else is `shown`, if any."""
-    known = {name: value for name, value in shown.items() if value}
-    fragment = "#" + urlencode({"model": model, **known}) if known else ""
+    given = {name: value for name, value in shown.items() if value}
+    fragment = "#" + urlencode({"model": model, **given}) if given else ""
     return f"http://{HOST}:{listening.getsockname()[1]}/{fragment}"
 
 

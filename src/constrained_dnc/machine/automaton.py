@@ -37,9 +37,9 @@ class TableController(AbstractController):
         self, inputs: Float[Array, "chi"], state: Float[Array, "states"]
     ) -> ControllerStep:
         x, reads = jnp.split(inputs, [self.inputs.shape[-1]])
-        place = jnp.argmax(state), _nearest(self.inputs, x), _nearest(self.reads, reads)
-        after = jax.nn.one_hot(self.next_state[place], len(state), dtype=state.dtype)
-        return ControllerStep(self.hidden[self.command[place]], after)
+        index = jnp.argmax(state), _nearest(self.inputs, x), _nearest(self.reads, reads)
+        after = jax.nn.one_hot(self.next_state[index], len(state), dtype=state.dtype)
+        return ControllerStep(self.hidden[self.command[index]], after)
 
     def cell_state(self, state: Float[Array, "states"]) -> Float[Array, "states"]:
         return state
@@ -79,8 +79,8 @@ class Machine:
 
     def transitions(self) -> list[tuple[int, int, int]]:
         """State, input symbol and read symbol of every transition that was seen."""
-        places = np.argwhere(self.counts > 0).tolist()
-        return [(state, symbol, read) for state, symbol, read in places]
+        visited = np.argwhere(self.counts > 0).tolist()
+        return [(state, symbol, read) for state, symbol, read in visited]
 
     def apply(self, model: DNC) -> DNC:
         """The model with this machine in place of the controller and of constraints on its state.
@@ -98,7 +98,9 @@ class Machine:
             start=jnp.asarray(self.start),
             hidden_size=self.hidden.shape[1],
         )
-        kept = tuple(each for each in model.constraints if each.acts_on == "reads")
+        kept = tuple(
+            constraint for constraint in model.constraints if constraint.acts_on == "reads"
+        )
         return with_fields(model, controller=controller, constraints=kept)
 
     def padded(self, states: int, reads: int, commands: int) -> Machine:
@@ -126,10 +128,10 @@ class Machine:
         next_state, command = self.next_state.copy(), self.command.copy()
         totals = self.counts.sum(axis=2)
         for symbol in range(len(self.inputs)):
-            known = int(np.argmax(totals[:, symbol]))
+            usual = int(np.argmax(totals[:, symbol]))
             gaps = np.nonzero(self.next_state[:, symbol, 0] == UNKNOWN)[0]
-            next_state[gaps, symbol] = next_state[known, symbol]
-            command[gaps, symbol] = command[known, symbol]
+            next_state[gaps, symbol] = next_state[usual, symbol]
+            command[gaps, symbol] = command[usual, symbol]
         return np.maximum(next_state, 0), np.maximum(command, 0)
 
     def minimised(self) -> tuple[Machine, Int[np.ndarray, "states"]]:

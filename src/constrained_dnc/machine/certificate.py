@@ -75,10 +75,10 @@ def certify(model: DNC, machine: Machine, task: AbstractTask, length: int) -> Ce
     run = _Prover(model, machine, task, length)
     bounds: dict[tuple[int, Problem], Bounds] = {}
     try:
-        for place, entry in product(range(length), run.entries):
-            bounds[place, entry] = run.outputs(length, place, entry)
-        for (place, entry), each in bounds.items():
-            run.check(length, place, entry, each)
+        for position, entry in product(range(length), run.entries):
+            bounds[position, entry] = run.outputs(length, position, entry)
+        for (position, entry), bound in bounds.items():
+            run.check(length, position, entry, bound)
         breaks = ""
     except NotProvedError as error:
         breaks = str(error)
@@ -144,9 +144,9 @@ class _Prover:
         output = _float64(model.output_weight), _float64(model.output_bias)
         self.share = hidden @ output[0].T + output[1]  # of each command in the output
 
-    def outputs(self, length: int, place: int, entry: Problem) -> Bounds:
+    def outputs(self, length: int, position: int, entry: Problem) -> Bounds:
         """Bounds of the outputs at the step of a result, over all inputs with that entry there."""
-        slots, last = self.slots, length + 1 + place
+        slots, last = self.slots, length + 1 + position
         if last >= slots:
             raise NotProvedError(f"{slots} slots are too few: every step may write to a new one")
         possible = np.zeros((slots, len(self.mass) + 1), np.bool_)  # contents of every slot
@@ -158,7 +158,7 @@ class _Prover:
             symbols: Iterable[int] = self.symbol_of.values()
             if step >= length:
                 symbols = [self.control if step == length else self.blank]
-            elif step == place:
+            elif step == position:
                 symbols = [self.symbol_of[entry]]
             commands, states = self._follow(states, symbols)
             usage[max(step - 1, 0)] = mass[0]
@@ -173,28 +173,33 @@ class _Prover:
             reads = self._read(commands, possible, link, reads)
         return self._outputs(commands, possible, reads)
 
-    def check(self, length: int, place: int, entry: Problem, bounds: Bounds) -> None:
+    def check(self, length: int, position: int, entry: Problem, bounds: Bounds) -> None:
         """Refuse outputs that may stand for another entry than the right one."""
-        problem = (self.entries[0],) * place + (entry,) + (self.entries[0],) * (length - place - 1)
+        problem = (
+            (self.entries[0],) * position + (entry,) + (self.entries[0],) * (length - position - 1)
+        )
         targets = self.task.batch_of([problem]).targets
         outputs = np.repeat(targets.astype(np.float64), 2, axis=1)
-        outputs[length + 1 + place] = bounds + np.array([[-SLACK], [SLACK]])
-        answers = {answer[place] for answer in self.task.read(outputs, length)}
-        if answers != {self.task.solve(problem)[place]}:
+        outputs[length + 1 + position] = bounds + np.array([[-SLACK], [SLACK]])
+        answers = {answer[position] for answer in self.task.read(outputs, length)}
+        if answers != {self.task.solve(problem)[position]}:
             ranges = ", ".join(f"{low:.3f} to {high:.3f}" for low, high in bounds.T[:-1])
-            right = ", ".join(f"{value:g}" for value in targets[length + 1 + place, 0, :-1])
-            where = f"entry {place + 1} of length {length}, where the input is {entry}"
+            right = ", ".join(f"{value:g}" for value in targets[length + 1 + position, 0, :-1])
+            where = f"entry {position + 1} of length {length}, where the input is {entry}"
             raise NotProvedError(f"{where}: the output may be {ranges}, right is {right}")
 
     def _follow(self, states: set[int], symbols: Iterable[int]) -> tuple[list[int], set[int]]:
         """The commands and the next states that are possible."""
-        places = [(state, symbol, 0) for symbol in symbols for state in states]
-        for place in places:
-            if UNKNOWN in (self.machine.next_state[place], self.machine.command[place]):
-                state, name = self.machine.state_names[place[0]], self.machine.input_names[place[1]]
+        transitions = [(state, symbol, 0) for symbol in symbols for state in states]
+        for transition in transitions:
+            if UNKNOWN in (self.machine.next_state[transition], self.machine.command[transition]):
+                state, name = (
+                    self.machine.state_names[transition[0]],
+                    self.machine.input_names[transition[1]],
+                )
                 raise NotProvedError(f"the table lacks the transition of {state!r} on {name!r}")
-        commands = sorted({int(self.machine.command[place]) for place in places})
-        return commands, {int(self.machine.next_state[place]) for place in places}
+        commands = sorted({int(self.machine.command[transition]) for transition in transitions})
+        return commands, {int(self.machine.next_state[transition]) for transition in transitions}
 
     def _require_new_slot(
         self,
@@ -274,7 +279,9 @@ def _is_entrywise(task: AbstractSequenceTask, length: int) -> bool:
     """Whether every result depends on the entry at its place alone, on samples of the task."""
     result = {entry: task.solve((entry,))[0] for entry in entries_of(task)}
     problems = task.sample((0, FIDELITY), 100, length).problems
-    return all(task.solve(it) == tuple(result[entry] for entry in it) for it in problems)
+    return all(
+        task.solve(problem) == tuple(result[entry] for entry in problem) for problem in problems
+    )
 
 
 def _hull(values: Float[np.ndarray, "count ..."]) -> Bounds:

@@ -89,8 +89,8 @@ def extract_machine(
             require_integer(setting, value, 1)
     task = get_task(task) if isinstance(task, str) else task
     if lengths is None:
-        known = training_lengths_of(model)
-        lengths = range(min(known), max(known) + 1)
+        trained = training_lengths_of(model)
+        lengths = range(min(trained), max(trained) + 1)
     lengths = tuple(sorted(set(lengths)))
     recording = record(model, task, lengths, SAMPLES, seed)
     state_clusters = cluster(recording.state, max(*STATES, states or 0), seed)
@@ -119,8 +119,8 @@ def extract_machine(
             break
     count = commands or table.transitions
     if is_faithful and commands is None:
-        fewer = [each for each in COMMANDS if each < count]
-        count = next((each for each in fewer if agrees(table.machine(each))), count)
+        fewer = [number for number in COMMANDS if number < count]
+        count = next((number for number in fewer if agrees(table.machine(number))), count)
     machine, became = table.machine(count).minimised()
     steps = table.steps.copy()
     steps[:, 0] = became[steps[:, 0]]
@@ -184,8 +184,8 @@ class _Table:
         with np.errstate(invalid="ignore", divide="ignore"):
             margin = 1 - own / distances.min(axis=1)
         least: dict[tuple[int, int, int], float] = {}
-        for place, value in zip(map(tuple, steps.tolist()), margin.tolist(), strict=True):
-            least[place] = min(least.get(place, np.inf), value)
+        for transition, value in zip(map(tuple, steps.tolist()), margin.tolist(), strict=True):
+            least[transition] = min(least.get(transition, np.inf), value)
         return least
 
     def spread(self, commands: int) -> float:
@@ -208,14 +208,14 @@ def _tabulate(
     before = np.where(is_first, 0, after[recording.after])
     read_before = np.where(is_first, first_read, read[recording.after])
     steps = np.stack([before, recording.symbol, read_before], axis=1)
-    places, transition = np.unique(steps, axis=0, return_inverse=True)
+    visited, transition = np.unique(steps, axis=0, return_inverse=True)
     transition = transition.reshape(-1)
     shape = (1 + after.max(), len(recording.inputs), len(points))
     counts, next_state = np.zeros(shape, np.int64), np.full(shape, UNKNOWN)
-    counts[tuple(places.T)] = np.bincount(transition)
+    counts[tuple(visited.T)] = np.bincount(transition)
     pairs, seen = np.unique(np.stack([transition, after], 1), axis=0, return_counts=True)
     rising = np.argsort(seen, kind="stable")  # the most frequent is written last
-    next_state[tuple(places[pairs[rising, 0]].T)] = pairs[rising, 1]
+    next_state[tuple(visited[pairs[rising, 0]].T)] = pairs[rising, 1]
     classes = merging(recording.command, transition)
     return _Table(recording, states, steps, points, next_state, counts, classes)
 
@@ -228,8 +228,8 @@ def _fill_reads(
     """Let a read that was not seen with a state and an input act as the nearest one that was."""
     distances = squared_distances(reads, reads)
     for state, symbol in np.argwhere((next_state != UNKNOWN).any(axis=2)):
-        known = np.nonzero(next_state[state, symbol] != UNKNOWN)[0]
-        like = known[np.argmin(distances[:, known], axis=1)]
+        defined = np.nonzero(next_state[state, symbol] != UNKNOWN)[0]
+        like = defined[np.argmin(distances[:, defined], axis=1)]
         next_state[state, symbol] = next_state[state, symbol, like]
         command[state, symbol] = command[state, symbol, like]
 

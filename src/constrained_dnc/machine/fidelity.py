@@ -114,7 +114,7 @@ def check_inputs(
     for start in range(0, len(problems), BATCH_SIZE):
         part = problems[start : start + BATCH_SIZE]
         batch = task.batch_of(part + part[:1] * (BATCH_SIZE - len(part)))  # one compiled program
-        answers = [task.decode(_outputs(each, task, batch), length) for each in models]
+        answers = [task.decode(_outputs(model, task, batch), length) for model in models]
         pairs = list(zip(*answers, strict=True))[: len(part)]
         different += [at for at, (one, other) in zip(part, pairs, strict=True) if one != other]
     return Checked(len(problems), listed is not None, len(different), next(iter(different), None))
@@ -160,8 +160,8 @@ def hardest_input(
 
 def _changed(problem: Problem, entries: list[Problem], generator: np.random.Generator) -> Problem:
     changed = list(problem)
-    for place in generator.integers(len(changed), size=generator.integers(1, 4)):
-        changed[place] = entries[generator.integers(len(entries))]
+    for index in generator.integers(len(changed), size=generator.integers(1, 4)):
+        changed[index] = entries[generator.integers(len(entries))]
     return tuple(changed)
 
 
@@ -187,7 +187,7 @@ def missing_transitions(machine: Machine, task: AbstractTask) -> list[tuple[int,
     todo: list[tuple[int, str | int]] = [(machine.start, "start")]
     missing = set()
     for state, phase in todo:
-        for after, symbol in [(each, s) for each in follows[phase] for s in symbols[each]]:
+        for after, symbol in [(state, s) for state in follows[phase] for s in symbols[state]]:
             targets = set(machine.next_state[state, symbol].tolist())
             if UNKNOWN in targets:
                 missing.add((state, symbol))

@@ -29,10 +29,10 @@ def describe(machine: Machine) -> list[list[str]]:
     """
     rows: dict[tuple[str, ...], tuple[list[str], set[int]]] = {}
     for state, symbol, read in machine.transitions():
-        place = state, symbol, read
-        command = machine.command_names[machine.command[place]].partition(" (")[0]
-        after = machine.state_names[machine.next_state[place]]
-        key = (machine.state_names[state], after, command, machine.answers.get(place, ""))
+        transition = state, symbol, read
+        command = machine.command_names[machine.command[transition]].partition(" (")[0]
+        after = machine.state_names[machine.next_state[transition]]
+        key = (machine.state_names[state], after, command, machine.answers.get(transition, ""))
         names, reads = rows.setdefault(key, ([], set()))
         reads.add(read)
         if machine.input_names[symbol] not in names:
@@ -81,9 +81,9 @@ def as_json(machine: Machine, model: DNC) -> str:
 def edges(machine: Machine) -> dict[tuple[int, int], list[str]]:
     """The inputs that lead from one state to another, by the pair of states."""
     found: dict[tuple[int, int], list[str]] = {}
-    for place in machine.transitions():
-        state, symbol, _ = place
-        names = found.setdefault((state, int(machine.next_state[place])), [])
+    for transition in machine.transitions():
+        state, symbol, _ = transition
+        names = found.setdefault((state, int(machine.next_state[transition])), [])
         if machine.input_names[symbol] not in names:
             names.append(machine.input_names[symbol])
     return found
@@ -93,7 +93,7 @@ def as_dot(machine: Machine) -> str:
     """The graph in the language of Graphviz."""
     lines = ["digraph machine {", "  rankdir=LR;", "  node [shape=box, style=rounded];"]
     lines += [
-        f"  {place} [label={_quoted(name)}];" for place, name in enumerate(machine.state_names)
+        f"  {index} [label={_quoted(name)}];" for index, name in enumerate(machine.state_names)
     ]
     for (state, after), names in edges(machine).items():
         lines.append(f"  {state} -> {after} [label={_quoted(_shortened(names))}];")
@@ -131,12 +131,12 @@ def draw(machine: Machine) -> Figure:
     tallest = max(map(len, columns))
     width = min(len(columns), CHAIN) if tallest == 1 else len(columns)
     height = 1.5 * tallest + 0.2
-    place: dict[int, tuple[float, float]] = {}
+    position: dict[int, tuple[float, float]] = {}
     for at, column in enumerate(columns):
         row, across = divmod(at, width)
         across = width - 1 - across if row % 2 else across
         for down, state in enumerate(column):
-            place[state] = 2.4 * across, -1.5 * (down - (len(column) - 1) / 2) - height * row
+            position[state] = 2.4 * across, -1.5 * (down - (len(column) - 1) / 2) - height * row
     rows = -(-len(columns) // width)
     figure = Figure(figsize=(2.4 * width + 0.4, height * rows + 1), layout="tight")
     axes: Any = figure.add_subplot()
@@ -144,13 +144,13 @@ def draw(machine: Machine) -> Figure:
     axes.set_aspect("equal")
     axes.set_xlim(-1.1, 2.4 * (width - 1) + 1.1)
     axes.set_ylim(-height * (rows - 0.5) - 0.4, height / 2 + 0.6)
-    for state, (x, y) in place.items():
+    for state, (x, y) in position.items():
         box = {"boxstyle": "round,pad=0.4", "facecolor": "white", "edgecolor": BLUE}
         name = machine.state_names[state].replace(" ", "\n", 1)
         axes.text(x, y, name, ha="center", va="center", fontsize=9, bbox=box, zorder=3)
     for (state, after), names in edges(machine).items():
         bend = 0.0 if depth[after] == depth[state] + 1 else -0.3
-        _arrow(axes, place[state], place[after], bend, _shortened(names))
+        _arrow(axes, position[state], position[after], bend, _shortened(names))
     return figure
 
 

@@ -42,8 +42,8 @@ def _answers(
     for (state, symbol, read), name in zip(steps.tolist(), recording.output_names, strict=True):
         said[state, symbol, read][name] += 1
     return {
-        place: name if count >= SURE * names.total() else "varies"
-        for place, names in said.items()
+        transition: name if count >= SURE * names.total() else "varies"
+        for transition, names in said.items()
         for name, count in names.most_common(1)
     }
 

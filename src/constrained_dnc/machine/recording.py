@@ -63,11 +63,11 @@ def record(
         )
     symbol = symbol.reshape(-1)
     input_names, output_names = (names[time, sample] for names in _labels(task, batches, outputs))
-    names = [set(input_names[symbol == place]) for place in range(len(vectors))]
+    names = [set(input_names[symbol == index]) for index in range(len(vectors))]
     encoding = np.concatenate([np.full(samples, task.encoding_steps(length)) for length in lengths])
     return Recording(
         inputs=vectors,
-        input_names=tuple(" or ".join(sorted(each)) for each in names),
+        input_names=tuple(" or ".join(sorted(group)) for group in names),
         symbol=symbol,
         after=np.where(time == 0, -1, row[time - 1, sample]),
         state=state[time, sample],

@@ -129,7 +129,7 @@ def _make(
     if part.kind in PARTS[setting]:
         return make(*sizes, **settings)
     what = f"{NOUNS[setting]} {part}"
-    if not any(it.kind is it.VAR_KEYWORD for it in parameters.values()):
+    if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
         refuse_unknown(what, settings, [*parameters][len(sizes) :])
     try:
         inspect.signature(make).bind(*sizes, **settings)

@@ -119,17 +119,22 @@ class DNC(eqx.Module):
     @property
     def changes_state(self) -> bool:
         """Whether a constraint changes the cell state."""
-        return any(each.changes_state and each.acts_on == "states" for each in self.constraints)
+        return any(
+            constraint.changes_state and constraint.acts_on == "states"
+            for constraint in self.constraints
+        )
 
     @property
     def constrains_reads(self) -> bool:
         """Whether a constraint acts on the reads."""
-        return any(each.acts_on == "reads" for each in self.constraints)
+        return any(constraint.acts_on == "reads" for constraint in self.constraints)
 
     @property
     def uses_key(self) -> bool:
         """Whether a constraint may be random in training."""
-        return any(each.changes_state and each.is_random for each in self.constraints)
+        return any(
+            constraint.changes_state and constraint.is_random for constraint in self.constraints
+        )
 
     def with_memory_size(self, size: int | Growing) -> DNC:
         """This model with another number of memory slots, or with a memory that grows.

@@ -159,7 +159,10 @@ def _compared(claim: Claim, pair: Pair, findings: Findings) -> Result | None:
 def _correlation(claim: Claim, findings: Findings) -> Result | None:
     if "curvature" not in findings.properties:
         return None
-    ours = next((it for it in findings.correlations() if it.task == claim.task), None)
+    ours = next(
+        (correlation for correlation in findings.correlations() if correlation.task == claim.task),
+        None,
+    )
     if ours is None or isnan(ours.tau):
         return None
     return Result(f"tau {rounded(ours.tau, 2)}", p_text(ours.p_adjusted), str(ours.instances))
@@ -170,7 +173,9 @@ def _values(claim: Claim, pair: Pair, findings: Findings) -> list[Value]:
     sides = [side for side in pair if side != LONGEST_IN_TRAINING]
     size = findings.study.memory_size
     memories = [str(extended(size) if side.extended else size) for side in sides]
-    keys = [(it, claim.task, side.approach) for it, side in zip(memories, sides, strict=True)]
+    keys = [
+        (memory, claim.task, side.approach) for memory, side in zip(memories, sides, strict=True)
+    ]
     if any(key not in findings.curves for key in keys):
         return []
     if claim.measure != "maximum length":

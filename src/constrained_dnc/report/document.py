@@ -91,7 +91,9 @@ class Report:
     @cached_property
     def drawings(self) -> dict[str, list[Drawing]]:
         """The figures by section: score against length by the default rule, and all others."""
-        others = [it for it in beside_paper(self.rules).values() if it is not self.main]
+        others = [
+            findings for findings in beside_paper(self.rules).values() if findings is not self.main
+        ]
         drawn = [*chain.from_iterable(map(curves.drawings, others))]
         drawn += states.properties_drawings(self.analysed)
         drawn += states.drawings(self.analysed) if self.draws_all else []
@@ -135,7 +137,7 @@ class Report:
         main = self.main
         tables = [lengths.summary(self.rules).to_terminal()] if main.memories else []
         sentences = [overview.unseen_scores(main), overview.unlearnt(main), self._warning]
-        return Group(*tables, *(Text(printable(it)) for it in sentences if it))
+        return Group(*tables, *(Text(printable(sentence)) for sentence in sentences if sentence))
 
     @property
     def _warning(self) -> str:
@@ -156,7 +158,7 @@ class Report:
         return environment.get_template("page.html").render(
             title=f"Constrained DNC: {name}" + (f" (preset {preset})" if preset else ""),
             paper=published.TITLE if main.is_comparable else "",
-            warnings=[it for it in (overview.unlearnt(main), self._warning) if it],
+            warnings=[warning for warning in (overview.unlearnt(main), self._warning) if warning],
             facts=overview.facts(main),
             tables=self.tables,
             drawings=self.drawings,

@@ -123,8 +123,8 @@ class Findings:
     @cached_property
     def floors(self) -> dict[str, pd.Series]:
         """By task, the score of the best answer that ignores the input, by length."""
-        known = self.rows.dropna(subset="floor").groupby("task")
-        return {str(task): rows.groupby("length")["floor"].first() for task, rows in known}
+        measured = self.rows.dropna(subset="floor").groupby("task")
+        return {str(task): rows.groupby("length")["floor"].first() for task, rows in measured}
 
     def floor_line(self, task: str, memories: Sequence[str]) -> pd.Series:
         """The floor of a task, up to the longest length evaluated with these memories."""
@@ -152,8 +152,8 @@ class Findings:
                 scores, lengths = solvable.to_numpy(), solvable.columns.to_numpy()
                 length = statistics.max_length(scores, lengths)
                 interval = statistics.max_length_interval(scores, lengths)
-                each = tuple(statistics.max_length(trial[None], lengths) for trial in scores)
-                records.append((*key, measure, length, *interval, each))
+                by_trial = tuple(statistics.max_length(trial[None], lengths) for trial in scores)
+                records.append((*key, measure, length, *interval, by_trial))
         columns = [*KEY, "measure", "length", "low", "high", "each"]
         return pd.DataFrame(records, columns=columns).set_index(columns[:4]).sort_index()
 
@@ -232,8 +232,10 @@ class Findings:
     @cached_property
     def properties(self) -> dict[str, str]:
         """Names of the properties that some trial has, by the column of `instances`."""
-        known = self.instances.drop(columns=self.averages.columns).dropna(axis="columns", how="all")
-        columns = _in_order(known.columns.drop(EXPLAINED, errors="ignore"), PROPERTIES)
+        described = self.instances.drop(columns=self.averages.columns).dropna(
+            axis="columns", how="all"
+        )
+        columns = _in_order(described.columns.drop(EXPLAINED, errors="ignore"), PROPERTIES)
         return {name: PROPERTIES.get(name, name.replace("_", " ")) for name in columns}
 
     @property
@@ -243,8 +245,8 @@ class Findings:
 
     def correlations(self, name: str = "curvature") -> list[statistics.Correlation]:
         """A property against the average score per task, over the pooled approaches."""
-        known = self.instances.dropna(subset=name)
-        pooled = known[known["approach"].isin(self.pooled)]
+        defined = self.instances.dropna(subset=name)
+        pooled = defined[defined["approach"].isin(self.pooled)]
         samples = {
             task: (rows[name].to_numpy(), rows["average"].to_numpy())
             for task in self.tasks
@@ -294,7 +296,7 @@ def _scalars(arrays: Mapping[str, np.ndarray]) -> dict[str, float]:
     }
 
 
-def _in_order(names: Iterable[str], known: Iterable[str]) -> tuple[str, ...]:
+def _in_order(names: Iterable[str], order: Iterable[str]) -> tuple[str, ...]:
     """Known names in their order, then the others."""
     names = tuple(names)
-    return tuple(dict.fromkeys([*(name for name in known if name in names), *names]))
+    return tuple(dict.fromkeys([*(name for name in order if name in names), *names]))

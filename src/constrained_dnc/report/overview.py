@@ -14,7 +14,7 @@ from constrained_dnc.study import Study
 
 def budget_warning(study: Study) -> str:
     """Where the study falls short of the paper's budget or settings; empty if it does not."""
-    iterations = [*study.runs["iterations"]] or [it for _, it in study.requested.values()]
+    iterations = [*study.runs["iterations"]] or [count for _, count in study.requested.values()]
     trials, others, parts = trial_counts(study), other_settings(study), []
     if min(iterations, default=0) < published.ITERATIONS:
         paper = thousands(published.ITERATIONS)
@@ -59,7 +59,7 @@ def facts(findings: Findings) -> dict[str, str]:
         "approaches": ", ".join(findings.approaches),
         "runs": f"{len(study.runs)} with results, {sum(n for n, _ in requested)} requested",
         "seeds": f"{trials} per task and approach{paper_trials}",
-        "iterations": f"{iterations} (requested: {span(it for _, it in requested)}"
+        "iterations": f"{iterations} (requested: {span(count for _, count in requested)}"
         f"{paper_iterations})",
         "memories": ", ".join(memory_name(study, memory) for memory in study.memories),
         "training lengths": f"{first} to {last}",
@@ -114,7 +114,8 @@ def unlearnt(findings: Findings) -> str:
     poor = []
     for key in findings.keys([findings.trained_memory], findings.tasks):
         seeds = [
-            f"seed {seed} ({rounded(100 * it, 1)} %)" for seed, it in findings.unlearnt(key).items()
+            f"seed {seed} ({rounded(100 * score, 1)} %)"
+            for seed, score in findings.unlearnt(key).items()
         ]
         poor += [f"{', '.join(key[1:])}: {', '.join(seeds)}"] if seeds else []
     return f"Below 95 % at training lengths: {'; '.join(poor)}." if poor else ""

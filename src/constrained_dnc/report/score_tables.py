@@ -43,7 +43,7 @@ def average_scores(rules: Mapping[str, Findings], memory: str) -> Table:
         described = chosen.groupby(["task", "approach"])["average"].agg([*STATISTICS])
         parts[rule] = described.rename(columns=STATISTICS).stack()
     scores = main.paper(published.average_scores, memory)
-    shown = {key: pd.Series(it) for key, it in scores.items() if key[0] in main.tasks}
+    shown = {key: pd.Series(curve) for key, curve in scores.items() if key[0] in main.tasks}
     parts |= {"paper": pd.concat(shown)} if shown else {}
     lengths = main.rows[main.rows["memory"] == memory]["length"]
     first, last = main.averaged_lengths(memory)
@@ -90,8 +90,8 @@ def scores_by_length(findings: Findings, task: str) -> Table:
         )
         for approach in findings.approaches
         for memory in findings.study.memories
-        for kind, it in (("", findings), (", digital", findings.digital))
-        if (curve := it.curves.get((memory, task, approach))) is not None
+        for kind, source in (("", findings), (", digital", findings.digital))
+        if (curve := source.curves.get((memory, task, approach))) is not None
     }
     if task in findings.floors:
         curves["floor", "", ""] = findings.floors[task]
@@ -117,7 +117,10 @@ def pair_tests(rules: Mapping[str, Findings], memory: str) -> Iterator[Table]:
     """Mann-Whitney U tests between pairs of approaches; the paper's five by themselves."""
     main = next(iter(rules.values()))
     for others in (False, True):
-        tests = {rule: it.pair_tests(memory, others) for rule, it in beside_paper(rules).items()}
+        tests = {
+            rule: compared.pair_tests(memory, others)
+            for rule, compared in beside_paper(rules).items()
+        }
         if all(test.trials == (1, 1) for made in tests.values() for test in made):
             continue  # none, or none that can tell anything
         parts = {rule: pd.DataFrame(made) for rule, made in tests.items() if made}
@@ -126,8 +129,8 @@ def pair_tests(rules: Mapping[str, Findings], memory: str) -> Iterator[Table]:
         if paper:
             pairs = ["task", "first", "second"]
             lines = [(*pair, p, "paper") for pair, p in paper.items()]
-            known = pd.DataFrame(lines, columns=[*pairs, "p_adjusted", "source"])
-            frame = pd.concat([frame, known.merge(frame[pairs].drop_duplicates())])
+            published_tests = pd.DataFrame(lines, columns=[*pairs, "p_adjusted", "source"])
+            frame = pd.concat([frame, published_tests.merge(frame[pairs].drop_duplicates())])
         yield make_table(
             f"pairwise_p_{'others_' if others else ''}{memory}",
             f"Tests{' of other approaches' if others else ''}, {memory_name(main.study, memory)}",

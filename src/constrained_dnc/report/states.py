@@ -117,7 +117,11 @@ def properties_against_score(findings: Findings, tasks: Sequence[str] | None = N
     frame = findings.instances.dropna(subset=[*properties], how="all")
     tasks = [task for task in tasks or findings.tasks if (frame["task"] == task).any()]
     names = [name for name in findings.approaches if (frame["approach"] == name).any()]
-    taus = {(name, it.task): it.tau for name in properties for it in findings.correlations(name)}
+    taus = {
+        (name, correlation.task): correlation.tau
+        for name in properties
+        for correlation in findings.correlations(name)
+    }
     columns = len(properties) * max(1, 4 // len(properties))
     figure, panels = grid(len(properties) * len(tasks), columns, width=2.9, height=2.5)
     for panel, (task, measure) in zip(panels, product(tasks, properties), strict=True):
@@ -167,7 +171,7 @@ def drift_against_length(findings: Findings, tasks: Sequence[str]) -> Figure:
 def _add_legend(figure: Figure, findings: Findings, names: Sequence[str]) -> None:
     """Approaches by their colour."""
     colours = colours_of(findings.approaches)
-    handles = [Line2D([], [], ls="", marker="o", color=colours[it], label=it) for it in names]
+    handles = [Line2D([], [], ls="", marker="o", color=colours[name], label=name) for name in names]
     columns = max(1, int(figure.get_figwidth() / 1.6))
     figure.legend(handles=handles, loc="outside upper left", ncols=columns)
 

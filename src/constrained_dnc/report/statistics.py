@@ -44,8 +44,8 @@ def max_length_interval(
 ) -> tuple[int, int]:
     """The 95 % bootstrap interval of the maximum length; up to five trials, their range."""
     if len(scores) <= FEW_TRIALS:
-        each = [max_length(trial[None], lengths) for trial in scores]
-        return min(each), max(each)
+        longest = [max_length(trial[None], lengths) for trial in scores]
+        return min(longest), max(longest)
     # The order of the drawn trials does not matter, so few draws are distinct.
     draws, count = np.unique(np.sort(_draws(len(scores)), axis=1), axis=0, return_counts=True)
     passes = np.median(scores[draws], axis=1) >= MASTERED

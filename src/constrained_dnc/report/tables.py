@@ -195,22 +195,22 @@ CONTROLLERS = {
 """Two controllers times two constraints."""
 
 
-def with_trials(length: int, each: Sequence[int], low: Number, high: Number) -> str:
+def with_trials(length: int, trials: Sequence[int], low: Number, high: Number) -> str:
     """A maximum length, and those of a few trials or the interval over many.
 
     >>> with_trials(32, (32, 15, 37), 15, 37), with_trials(32, [32] * 10, 30, 34)
     ('32 (32, 15, 37)', '32 [30, 34] of 10')
     """
-    if len(each) == 1:
+    if len(trials) == 1:
         return str(length)
-    if len(each) <= FEW_TRIALS:
-        return f"{length} ({', '.join(map(str, each))})"
-    return f"{length} [{low:.0f}, {high:.0f}] of {len(each)}"
+    if len(trials) <= FEW_TRIALS:
+        return f"{length} ({', '.join(map(str, trials))})"
+    return f"{length} [{low:.0f}, {high:.0f}] of {len(trials)}"
 
 
 def lengths_of(findings: Mapping[str, Findings], name: str) -> pd.DataFrame:
     """One line per maximum length of several findings, whose names are in the column `name`."""
-    parts = {key: it.lengths for key, it in findings.items() if it.curves}
+    parts = {key: found.lengths for key, found in findings.items() if found.curves}
     frame = pd.concat(parts, names=[name]).reset_index()
     cells = frame[["length", "each", "low", "high"]].itertuples(index=False)
     return frame.assign(text=[with_trials(*cell) for cell in cells])

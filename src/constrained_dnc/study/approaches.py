@@ -33,8 +33,8 @@ def _named_by(word: str) -> Sequence[Approach]:
     if word.endswith(".py"):
         approaches = _approaches_in(load_names("approaches", word, word))
     elif is_import_path(word):
-        place, _, name = word.rpartition(":")
-        defined = load_names("approaches", word, place)
+        module, _, name = word.rpartition(":")
+        defined = load_names("approaches", word, module)
         value = defined.get(name)
         if inspect.isclass(value) and issubclass(value, AbstractController):
             return (Approach(name, controller=absolute(word)),)
@@ -42,7 +42,7 @@ def _named_by(word: str) -> Sequence[Approach]:
         names = [other for other, value in defined.items() if _approaches_in({other: value})]
         if not approaches and names:
             hint = f"{did_you_mean(name, names)}; available: {', '.join(sorted(names))}"
-            raise SettingError(f"{place} defines no approach {name}{hint}")
+            raise SettingError(f"{module} defines no approach {name}{hint}")
     if not approaches:
         accepted = f"{one_of(APPROACHES, word)}, all, or {USER_DEFINED}"
         raise SettingError("approach", word, accepted)

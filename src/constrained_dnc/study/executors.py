@@ -165,12 +165,12 @@ def _closing(executor: Any) -> Iterator[Executor]:
 
 
 def _load_callable(path: str) -> Callable[..., Executor]:
-    place, _, name = path.rpartition(":")
+    module, _, name = path.rpartition(":")
     if not is_import_path(path):
         raise SettingError("executor", path, ACCEPTED_PATHS.replace("Class", "callable"))
-    found: Any = load_names("executor", path, place).get(name)
+    found: Any = load_names("executor", path, module).get(name)
     if not callable(found):
-        raise SettingError("executor", path, f"a callable, which {place} does not define")
+        raise SettingError("executor", path, f"a callable, which {module} does not define")
     return found
 
 

@@ -101,7 +101,9 @@ def requested_configs(
         tasks,
         find_approaches(approaches or budget.approaches),
     )
-    configs = (Config(task, it, seed, *(parts or budget.parts)) for seed, task, it in cases)
+    configs = (
+        Config(task, approach, seed, *(parts or budget.parts)) for seed, task, approach in cases
+    )
     return tuple(map(with_absolute_paths, configs))
 
 
@@ -143,7 +145,7 @@ def open_study(
                 "format": 1,
                 "preset": stored.get("preset", preset),
                 "rules": [rule for rule in RULES if rule in rules],
-                "inferences": [each for each in INFERENCES if each in inferences],
+                "inferences": [inference for inference in INFERENCES if inference in inferences],
                 "analyses": before.analyses or wanted.analyses,
                 "command": shlex.join(["cdnc", *command]),
                 "created": stored.get("created", time.strftime("%F %H:%M")),

@@ -220,7 +220,7 @@ def read_wanted(path: Path, stored: Mapping[str, Any]) -> Wanted:
         rules, inferences = stored.get("rules", RULES), stored.get("inferences", ["network"])
         return Wanted(
             tuple(rule for rule in RULES if rule in rules),
-            tuple(each for each in INFERENCES if each in inferences),
+            tuple(inference for inference in INFERENCES if inference in inferences),
             bool(stored.get("analyses", True)),
         )
 

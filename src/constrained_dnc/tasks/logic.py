@@ -118,8 +118,8 @@ class Logic(AbstractProblemTask):
         words = re.findall(r"[^\W\d_]+|<->|->|\S", text)
         unknown = [word for word in words if word.upper() not in SPELLINGS]
         if unknown:
-            known = " ".join(SPELLINGS)
-            raise SettingError(f"problem must be made of {known}; {unknown[0]!r} is none of them")
+            symbols = " ".join(SPELLINGS)
+            raise SettingError(f"problem must be made of {symbols}; {unknown[0]!r} is none of them")
         formula = "".join(SPELLINGS[word.upper()] for word in words)
         evaluate(formula, text)
         return formula
@@ -178,7 +178,7 @@ def evaluate(formula: str, text: str) -> bool:
     negated = False
     value: bool | None = None  # the latest operand, None while it is due
     wrong = f"problem {shortened(repr(text))} is not a formula"
-    for place, token in enumerate(formula, start=1):
+    for position, token in enumerate(formula, start=1):
         if value is None and token in "TF":
             value = (token == "T") is not negated
         elif value is None and token == "¬":
@@ -194,7 +194,7 @@ def evaluate(formula: str, text: str) -> bool:
             value = inner is not negated
         else:
             due = _due(value, connective, bool(outer))
-            raise SettingError(f"{wrong}: expected {due} at token {place}, not {token}")
+            raise SettingError(f"{wrong}: expected {due} at token {position}, not {token}")
     if value is None or outer:
         due = _due(value, connective, bool(outer))
         raise SettingError(f"{wrong}: expected {due} at the end")

@@ -116,7 +116,7 @@ class Search(AbstractProblemTask):
             "control": {len(data): "1", len(data) + 2: "1"},
         }
         targets = {
-            "position": {first + place: str(index) for place, index in enumerate(positions)},
+            "position": {first + offset: str(index) for offset, index in enumerate(positions)},
             "signal": {first + len(positions): "1"},
         }
         return inputs, targets

@@ -225,12 +225,12 @@ class AbstractTask(abc.ABC):
         """
         length = problems[0].length
         drawn = {(key, count): self.sample(key, count, length) for _, key, _, count in problems}
-        places = [(drawn[key, count], number - 1) for _, key, number, count in problems]
+        samples = [(drawn[key, count], number - 1) for _, key, number, count in problems]
         inputs, targets, mask = (
-            np.stack([getattr(batch, name)[:, index] for batch, index in places], axis=1)
+            np.stack([getattr(batch, name)[:, index] for batch, index in samples], axis=1)
             for name in ("inputs", "targets", "mask")
         )
-        num_steps = np.array([batch.num_steps[index] for batch, index in places])
+        num_steps = np.array([batch.num_steps[index] for batch, index in samples])
         return Batch(inputs, targets, mask, num_steps, length, problems)
 
     def solve(self, problem: Problem) -> Answer:
@@ -471,12 +471,12 @@ def _check_arrays(name: str, batch_size: int, inputs: Any, targets: Any, mask: A
 
 def check_loss(task: AbstractTask | type[AbstractTask]) -> None:
     """Refuse a loss, or a reading of outputs, that does not exist or does not fit the channels."""
-    known = one_of(LOSSES)
+    names = one_of(LOSSES)
     if not (task.loss in LOSSES or isinstance(task.loss, Softmax) or callable(task.loss)):
-        accepted = f"{known}, Softmax(groups), or a method loss(self, outputs, batch)"
+        accepted = f"{names}, Softmax(groups), or a method loss(self, outputs, batch)"
         raise SettingError(f"loss of the task {task.name}", task.loss, accepted)
     if not (task.read_as in LOSSES or isinstance(task.read_as, Softmax)):
-        accepted = f"{known} or Softmax(groups)"
+        accepted = f"{names} or Softmax(groups)"
         raise SettingError(f"read_as of the task {task.name}", task.read_as, accepted)
 
 

@@ -113,7 +113,7 @@ class AbstractTokenTask(AbstractProblemTask):
     def check(self, problem: Problem) -> None:
         is_sequence = isinstance(problem, Sequence) and not isinstance(problem, str)
         numbers = range(len(self.tokens))
-        if not is_sequence or not all(type(each) is int and each in numbers for each in problem):
+        if not is_sequence or not all(type(token) is int and token in numbers for token in problem):
             accepted = f"numbers of the tokens {' '.join(self.tokens)}, from 0 to {numbers[-1]}"
             raise SettingError("problem", problem, accepted)
         text = self.format_problem(problem)
@@ -168,7 +168,7 @@ class AbstractTokenTask(AbstractProblemTask):
         return problem
 
     def format_problem(self, problem: Problem) -> str:
-        return ("" if self._are_characters else " ").join(self.tokens[each] for each in problem)
+        return ("" if self._are_characters else " ").join(self.tokens[token] for token in problem)
 
     def format_entry(self, entry: int | None) -> str:
         return "?" if entry is None else self.answer_tokens[entry]

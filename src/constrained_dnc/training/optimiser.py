@@ -89,10 +89,10 @@ def _fields_for(
     kind: str, function: Callable[..., Any], settings: dict[str, Any], config: TrainingConfig
 ) -> dict[str, float]:
     """The fields of the config that an optimiser takes; others must have their defaults."""
-    known = inspect.signature(function).parameters
+    parameters = inspect.signature(function).parameters
     fields: dict[str, float] = {}
     for field, name in FIELDS.items():
-        value, is_known = getattr(config, field), name in known
+        value, is_known = getattr(config, field), name in parameters
         if is_known and (kind in ("adam", "adamw") or field == "weight_decay"):
             fields[name] = value
         elif value != getattr(TrainingConfig, field):

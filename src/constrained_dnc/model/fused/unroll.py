@@ -185,8 +185,11 @@ def _unsupported_part(dnc: DNC) -> str | None:
         return "a feed-forward controller has no state to constrain"
     for constraint in dnc.constraints:  # losses are computed in JAX
         kind = type(constraint)
-        on_reads, known = constraint.acts_on == "reads", (Compression, Noise, Rounding, Snapping)
-        if on_reads or (constraint.changes_state and kind not in known):
+        on_reads, supported = (
+            constraint.acts_on == "reads",
+            (Compression, Noise, Rounding, Snapping),
+        )
+        if on_reads or (constraint.changes_state and kind not in supported):
             what = "reads" if on_reads else "cell state"
             return f"fused has no constraint {kind.__name__} on the {what}"
     for name, leaf in named_leaves(dnc):
