@@ -27,6 +27,8 @@ from synthetic import Request, write_study
         ("--scheduler tcp://127.0.0.1:1", "scheduler must be the address of a running"),
         ("--study other", "other has runs with other settings: model.memory_size is 16, not 8"),
         ("--study strange", "strange is not empty and has no study.json"),
+        ("--training.schedule cosine,final=2", "cosine.final must be a number from 0 to 1, not 2"),
+        ("--approaches mine.py", "regularisation.task_weight must be a number from 0 to 1, not 2"),
     ],
 )
 def test_a_bad_request_costs_one_sentence(options, sentence, tmp_path, monkeypatch, capsys):
@@ -35,6 +37,10 @@ def test_a_bad_request_costs_one_sentence(options, sentence, tmp_path, monkeypat
     open_study(tmp_path / "other", requested_configs("quick"))
     (tmp_path / "strange").mkdir()
     (tmp_path / "strange" / "thesis.tex").touch()
+    (tmp_path / "mine.py").write_text(
+        "from constrained_dnc import Approach, parse_part\n"
+        'a = Approach("a", constraints=(parse_part("regularisation,task_weight=2.0"),))\n'
+    )
     assert main(["study", "--preset", "smoke", *options.split()]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"cdnc: {sentence}")

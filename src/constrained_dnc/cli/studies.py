@@ -151,6 +151,7 @@ class Study(StudyOptions):
             requested_configs,
         )
         from constrained_dnc.study.trial import Wanted  # noqa: PLC0415
+        from constrained_dnc.training.loop import check_config  # noqa: PLC0415
 
         options = {argument for argument in self.arguments if argument.startswith("--")}
         tasks, trials, first_seed = self.tasks, self.trials, get_preset(self.preset).first_seed
@@ -182,6 +183,8 @@ class Study(StudyOptions):
         requested = requested_configs(
             self.preset, tasks, approaches, trials, first_seed=first_seed, parts=parts
         )
+        for config in {config.approach.name: config for config in requested}.values():
+            check_config(config)  # before anything is written
         return None, requested, wanted
 
     def _changed(self, config: Config, has_budget: bool) -> Config:

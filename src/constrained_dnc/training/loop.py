@@ -158,6 +158,15 @@ def resume(
     return train(run.config, run.folder, observer=observer)
 
 
+def check_config(config: Config) -> None:
+    """Refuse a config whose model, optimiser or curriculum cannot be made; no file is touched.
+
+    Args:
+        config: With absolute paths to user-defined files.
+    """
+    TrainingSession(config, Path(), "auto", None, Observer())
+
+
 class TrainingSession:
     """The part of a run that one process trains, under the lock of the folder.
 
