@@ -1,6 +1,5 @@
 """Reading studies, finished and not, with whatever else lies in their folders."""
 
-import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -173,7 +172,7 @@ def test_a_corrupt_analysis_is_left_out_and_named(tmp_path: Path) -> None:
 
 def test_a_directory_without_study_json_is_no_study_and_a_corrupt_one_is_named(empty: Path) -> None:
     path = empty / "study.json"
-    for text in ("{", "3", json.dumps({"rules": 3}), json.dumps({"inferences": None})):
+    for text in ("{", "3", '{"rules": 3}', '{"inferences": null}', '{"format": 2}'):
         path.write_text(text)
         with pytest.raises(RunError, match=r"study\.json cannot be read"):
             read_study(empty)

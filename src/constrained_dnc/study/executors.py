@@ -63,43 +63,43 @@ def execute(
     deaths: Counter[str] = Counter()
     runs = list(to_do)
     while runs:
+        before = runs, deaths.total()
         with open_executor() as executor:
             runs = _complete(plan, runs, executor, watcher, deaths)
+        if (runs, deaths.total()) == before:
+            raise RunError("the executor breaks before it has taken a run")
 
 
 def _complete(
     plan: Plan, runs: list[Run], executor: Executor, watcher: Watcher, deaths: Counter[str]
 ) -> list[Run]:
     """Complete runs on an executor; returns those that are left if it breaks."""
+    waiting, is_broken = list(runs), False
     pending: dict[Future[str], Run] = {}
-
-    def submit(run: Run) -> None:
-        pending[executor.submit(complete_run, run.folder.resolve(), plan.wanted)] = run
-
-    for run in runs:
-        submit(run)
-    while pending:
+    while True:
+        try:
+            while waiting and not is_broken:
+                folder = waiting[0].folder.resolve()
+                pending[executor.submit(complete_run, folder, plan.wanted)] = waiting[0]
+                del waiting[0]
+        except BrokenExecutor:
+            is_broken = True
+        if not pending:
+            return waiting
         running = {future for future in pending if future.running()}
         watcher.look(list(pending.values()))
         done, _ = wait(pending, SECONDS_BETWEEN_LOOKS, FIRST_COMPLETED)
         dead = [future for future in done if _has_died(future)]
         for future in done.difference(dead):
             _report(pending.pop(future), future, watcher)
-        blamed = running.intersection(dead) or dead
-        again = [pending.pop(future) for future in dead if future not in blamed]
-        for run in [pending.pop(future) for future in blamed]:
-            deaths[run.config.run_id] += 1
+        blamed = running.intersection(dead) or dead  # not those that only waited for a worker
+        for future in dead:
+            run = pending.pop(future)
+            deaths[run.config.run_id] += future in blamed
             if deaths[run.config.run_id] < ATTEMPTS:
-                again.append(run)
+                waiting.append(run)
             else:
                 _fail(run, f"its worker died {ATTEMPTS} times", watcher)
-        try:
-            while again:
-                submit(again[0])
-                again.pop(0)
-        except BrokenExecutor:
-            return [*again, *pending.values()]
-    return []
 
 
 def _has_died(future: Future[str]) -> bool:

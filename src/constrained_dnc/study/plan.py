@@ -34,6 +34,7 @@ from constrained_dnc.files import (
 from constrained_dnc.parts import Approach
 from constrained_dnc.study.approaches import find_approaches
 from constrained_dnc.study.study import (
+    FORMAT,
     LOCK,
     RUNS,
     STUDY,
@@ -142,7 +143,7 @@ def open_study(
         write_json(
             path,
             {
-                "format": 1,
+                "format": FORMAT,
                 "preset": stored.get("preset", preset),
                 "rules": [rule for rule in RULES if rule in rules],
                 "inferences": [inference for inference in INFERENCES if inference in inferences],

@@ -37,6 +37,8 @@ from constrained_dnc.training.loggers import logger
 from constrained_dnc.training.run import Run, open_run
 
 STUDY, LOCK, RUNS, EMBEDDINGS = "study.json", "lock", "runs", "embeddings"
+FORMAT = 1
+"""Of study.json."""
 PAGE, TABLES, FIGURES = "report/index.html", "report/tables", "report/figures"
 ORDER = ["task", "approach", "seed", "run_id", "selection", "memory", "inference", "length"]
 ORDER.append("iterations")
@@ -52,16 +54,13 @@ class Study:
     path: Path
     stored: Mapping[str, Any]
     """The content of study.json."""
+    wanted: Wanted
+    """What is wanted of every run."""
 
     @cached_property
     def members(self) -> dict[str, Run]:
         """The runs of the study by run id, first by seed, then by name."""
         return {run.config.run_id: run for run in find_runs(self.path)}
-
-    @cached_property
-    def wanted(self) -> Wanted:
-        """What is wanted of every run."""
-        return read_wanted(self.path / STUDY, self.stored)
 
     @cached_property
     def history(self) -> pd.DataFrame:
@@ -209,13 +208,14 @@ def read_study(path: str | Path) -> Study:
     path = Path(path)
     if not (path / STUDY).is_file():
         raise SettingError("study", str(path), f"a directory with a {STUDY}")
-    study = Study(path, read_json(path / STUDY))
-    assert study.wanted
-    return study
+    stored = read_json(path / STUDY)
+    return Study(path, stored, _read_wanted(path / STUDY, stored))
 
 
-def read_wanted(path: Path, stored: Mapping[str, Any]) -> Wanted:
+def _read_wanted(path: Path, stored: Mapping[str, Any]) -> Wanted:
     """What the content of a study.json wants of every run."""
+    if stored.get("format", FORMAT) != FORMAT:
+        raise RunError(f"{path} cannot be read: its format is {stored['format']}, not {FORMAT}")
     with corruption_named(path):
         rules, inferences = stored.get("rules", RULES), stored.get("inferences", ["network"])
         return Wanted(
