@@ -23,22 +23,25 @@ import numpy as np
 import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from matplotlib.figure import Figure
+from scipy import stats
 
-from constrained_dnc import zoo
+from constrained_dnc import load_run, zoo
 from constrained_dnc.colours import LIGHT, colours_of
+from constrained_dnc.config import MASTERED
 from constrained_dnc.report import Report, published
 from constrained_dnc.report.claims import claims
 from constrained_dnc.report.curves import score_against_length, score_by_memory
 from constrained_dnc.report.drawing import grid, standalone, style, svg
+from constrained_dnc.report.findings import Findings
 from constrained_dnc.report.overview import budget_warning, thousands, unlearnt
 from constrained_dnc.report.score_tables import properties
 from constrained_dnc.report.states import memory_modes, properties_against_score, state_picture
 from constrained_dnc.report.tables import CONTROLLERS, DASH, Table, lengths_of, percent, rounded
-from constrained_dnc.study import read_study
+from constrained_dnc.study import Study, read_study
 
 ROOT = Path(__file__).parents[1]
-STUDY = ROOT / "results" / "paper-100k"
-BASELINE, CONSTRAINED = "stateful-baseline", "compr+reg"
+STUDY, FRESH = ROOT / "results" / "paper-100k", ROOT / "results" / "copy-20k"
+BASELINE, CONSTRAINED, ROUNDED = "stateful-baseline", "compr+reg", "round+reg"
 MARKED = re.compile(r"<!-- table: (?P<name>\S+)(?P<tasks>[^\n]*) -->\n.*?<!-- end -->", re.S)
 
 
@@ -53,6 +56,7 @@ class Page:
         self.claims = f"{len(self.tables['claims'].cells)} of the paper's {len(claims())} claims"
         self.iterations = thousands(int(self.study.runs["iterations"].max()))
         self.budget, self.unlearnt = budget_warning(self.study), unlearnt(self.rules["seen"])
+        self.published = published
         self.lengths = lengths_of(
             {**self.rules, **{f"{rule}, digital": it.digital for rule, it in self.rules.items()}},
             "rule",
@@ -116,10 +120,12 @@ class Page:
         rows = []
         for _, task, name in self.main.keys([self.slots], self.main.tasks):
             seeds = len(self.main.curves[self.slots, task, name])
-            whole, unseen = self.length(task, name, "whole"), self.length(task, name, rule="unseen")
+            whole = self.length(task, name, "whole")
             digital = self.length(task, name, rule="score, digital")
-            rows.append((task, name, str(seeds), self.length(task, name), whole, digital, unseen))
-        columns = ["task", "approach", "seeds", "entries", "whole answers", "digital", "`unseen`"]
+            others = (self.length(task, name, rule=rule) for rule in ("unseen", "seen"))
+            rows.append((task, name, str(seeds), self.length(task, name), whole, digital, *others))
+        columns = ["task", "approach", "seeds", "entries", "whole answers", "digital"]
+        columns += ["`unseen`", "`seen`"]
         frame = pd.DataFrame(rows, columns=columns)
         frame["paper"] = [self.paper(*row[:2]) for row in rows]
         frame = frame.loc[:, (frame != DASH).any()].set_index(["task", "approach"])
@@ -135,6 +141,26 @@ class Page:
             columns[f"{task}{text}"] = [self.length(task, name, memory=slots) for name in names]
             columns[f"paper: {task}{text}"] = [self.paper(task, name, extended) for name in names]
         return Table("", "", "", pd.DataFrame(columns, index=names)).to_markdown()
+
+    @property
+    def shortfall(self) -> str:
+        """Average scores by the paper's rule beside the paper's, where several seeds were run."""
+        findings, cells = self.rules["unseen"], {}
+        theirs = published.average_scores(extended=False)
+        for task, name in product(self.main.tasks, published.APPROACHES):
+            ours = findings.averages_of((self.slots, task, name)).to_numpy()
+            if len(ours) < 2:
+                continue
+            mean, sd = (theirs[task, name][value] for value in ("mean", "sd"))
+            moments = (ours.mean(), ours.std(ddof=1), len(ours), mean, sd, published.TRIALS)
+            p = stats.ttest_ind_from_stats(*moments, equal_var=False).pvalue
+            cells[task, name] = {
+                "seeds": str(len(ours)),
+                "here": f"{percent(ours.mean())} ± {percent(moments[1])}",
+                "paper": f"{percent(mean)} ± {percent(sd)}",
+                "p": rounded(float(p), 4),
+            }
+        return Table("", "", "", pd.DataFrame(cells).T).to_markdown()
 
     @property
     def trained(self) -> str:
@@ -166,6 +192,105 @@ class Page:
         each = self.lengths["each"].xs((self.slots, "entries"), level=("memory", "measure"))
         pairs = zip(chain(*each[rule]), chain(*each["seen"]), strict=True)
         return str(sum(ours < last <= seen for ours, seen in pairs))
+
+
+class Fresh:
+    """What the template asks for about block A of results/PROTOCOL.md: copy on fresh seeds."""
+
+    SEEDS, ALREADY_SEEN = 10, (10, 11)
+
+    def __init__(self, study: Study) -> None:
+        self.rules = {rule: Findings(study, rule) for rule in study.selections}
+        self.main, self.slots = self.rules["seen"], str(study.memory_size)
+        self.more_slots = str(10 * study.memory_size)
+        self.iterations = thousands(int(study.runs["iterations"].max()))
+        self.names = tuple(
+            name for name in (ROUNDED, CONSTRAINED, BASELINE) if name in study.approaches
+        )
+        self.counts = {name: len(self.scores(name)) for name in self.names}
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all seeds are in; the planned tests are made then and not before."""
+        return {*self.counts.values()} == {self.SEEDS}
+
+    def scores(
+        self, name: str, measure: str = "score", memory: str | None = None, rule: str = "seen"
+    ) -> pd.DataFrame:
+        """A row per seed, a column per length."""
+        rows = self.rules[rule].rows
+        chosen = (rows["approach"] == name) & (rows["memory"] == (memory or self.slots))
+        return rows[chosen].pivot(index="seed", columns="length", values=measure)
+
+    def averages(self, name: str, rule: str = "seen") -> pd.Series:
+        """By seed, the primary measure."""
+        frame = self.rules[rule].averages
+        chosen = (frame["approach"] == name) & (frame["memory"] == self.slots)
+        return frame[chosen].set_index("seed")["average"]
+
+    def longest(self, name: str, memory: str | None = None, rule: str = "seen") -> str:
+        """The longest input with 95 % of the entries correct: median of the seeds, and range."""
+        lengths = self.rules[rule].lengths["each"]
+        return spread(lengths[memory or self.slots, "copy", name, "entries"])
+
+    def reached(self, name: str, length: int, rule: str = "seen", memory: str | None = None) -> str:
+        """How many seeds have 95 % of the entries correct at a length."""
+        at = self.scores(name, memory=memory, rule=rule)[length]
+        return f"{(at >= MASTERED).sum()} of {len(at)}"
+
+    def whole(self, name: str, length: int) -> str:
+        """Whole answers at a length with more slots, in percent: median of the seeds, and range."""
+        return spread(100 * self.scores(name, "sequence_accuracy", self.more_slots)[length])
+
+    @property
+    def other_rules(self) -> list[str]:
+        """The rules that look at an unseen length, if all runs were scored by them."""
+        every = self._measured("seen", self.slots)
+        return [
+            rule
+            for rule in self.rules
+            if rule != "seen" and self._measured(rule, self.slots) == every
+        ]
+
+    def _measured(self, rule: str, memory: str) -> set[str]:
+        rows = self.rules[rule].rows
+        return {*rows.loc[rows["memory"] == memory, "run_id"]}
+
+    def table(self, rule: str = "seen") -> str:
+        """A row per approach, by one rule; with more slots where all were measured."""
+        cells, more = {}, self.more_slots
+        has_more = self._measured(rule, more) == self._measured("seen", more)
+        for name in self.names:
+            cells[name] = {
+                "seeds": str(self.counts[name]),
+                "average score": spread(100 * self.averages(name, rule)),
+                "95 % at 30": self.reached(name, 30, rule),
+                f"longest, {self.slots} slots": self.longest(name, rule=rule),
+            }
+            if has_more:
+                cells[name] |= {
+                    f"95 % at 100, {more} slots": self.reached(name, 100, rule, more),
+                    f"longest, {more} slots": self.longest(name, more, rule),
+                }
+        return Table("", "", "", pd.DataFrame(cells).T).to_markdown()
+
+    def tests(self, without: Sequence[int] = ()) -> str:
+        """The planned comparisons: two-sided exact U, adjusted for each other by Holm's method."""
+        p = {
+            name: stats.mannwhitneyu(
+                *(self.averages(one).drop(list(without)) for one in (ROUNDED, name)), method="exact"
+            ).pvalue
+            for name in (CONSTRAINED, BASELINE)
+        }
+        smaller, larger = sorted(p, key=p.__getitem__)
+        adjusted = {smaller: min(1, 2 * p[smaller]), larger: max(2 * p[smaller], p[larger])}
+        return ", ".join(f"against {name} p = {adjusted[name]:.2g}" for name in p)
+
+
+def spread(values: Any) -> str:
+    """The median of the seeds and, in brackets, the least and the largest."""
+    values = np.asarray(values, float)
+    return f"{np.median(values):.3g} ({values.min():.3g} to {values.max():.3g})"
 
 
 def _grouped(texts: dict[str, str]) -> str:
@@ -211,7 +336,9 @@ def pages(report: Report, docs: Path) -> dict[Path, str]:
     )
     memory = docs / "memory-size.md"
     return {
-        docs / "results.md": environment.get_template("results_page.md.jinja").render(page=page),
+        docs / "results.md": environment.get_template("results_page.md.jinja").render(
+            page=page, fresh=Fresh(read_study(FRESH))
+        ),
         docs / "results-tables.md": "".join(all_tables(page)),
         memory: renewed(memory.read_text(encoding="utf-8"), page.tables),
     }
