@@ -31,7 +31,13 @@ BLOCK = re.compile(
     re.M | re.S,
 )
 LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")
-MINUTES = {"docs/cluster.md", "docs/reproduce.md", "docs/machine.md", "docs/tutorial.md"}
+MINUTES = {
+    "README.md",
+    "docs/cluster.md",
+    "docs/reproduce.md",
+    "docs/machine.md",
+    "docs/tutorial.md",
+}
 
 
 @pytest.mark.parametrize(
