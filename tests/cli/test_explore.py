@@ -11,8 +11,9 @@ import pytest
 
 from constrained_dnc import zoo
 from constrained_dnc.cli import main
-from constrained_dnc.cli.explore import _second, split_arguments
+from constrained_dnc.cli.explore import split_arguments
 from constrained_dnc.evaluation.results import results_frame, stored_results
+from constrained_dnc.explorer.server import _second
 from constrained_dnc.files import write_table
 from constrained_dnc.training.folder import EVALUATION
 from constrained_dnc.training.loop import train

@@ -22,9 +22,14 @@ def model():
 
 def test_one_file_from_a_model_or_a_run(model, runs, tmp_path):
     explore(model, "copy", "3 1 4", html=tmp_path / "model.html", training=CONFIG.training)
-    explore(load_run(runs["compr+reg"]), html=tmp_path / "run.html")
+    explore(load_run(runs["compr+reg"]), html=tmp_path / "run.html", memory="growing")
     assert '"problem": "3 1 4"' in (tmp_path / "model.html").read_text("utf-8")
-    assert '"approach": "compr+reg"' in (tmp_path / "run.html").read_text("utf-8")
+    text = (tmp_path / "run.html").read_text("utf-8")
+    assert '"approach": "compr+reg"' in text
+    assert '"memory_size": "growing"' in text
+    explore([*runs.values()], html=tmp_path / "both.html")
+    text = (tmp_path / "both.html").read_text("utf-8")
+    assert all(f'"name": {json.dumps(name)}' in text for name in runs.values())
 
 
 def test_a_notebook_goes_on_while_the_page_is_served(model, capsys):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import socket
 import webbrowser
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
+from urllib.parse import urlsplit
 
 import tyro
 
@@ -20,7 +20,7 @@ from constrained_dnc.errors import SettingError, shortened
 from constrained_dnc.model.config import MemorySize, memory_order, read_memory_size
 from constrained_dnc.training.folder import CONFIG
 from constrained_dnc.training.process import use_compilation_cache
-from constrained_dnc.training.run import load_run, open_run
+from constrained_dnc.training.run import load_run
 
 RUN_ARGUMENT = "a run directory, a folder of them, or zoo:TASK/APPROACH"
 
@@ -56,7 +56,7 @@ class Explore:
     def run(self) -> int:
         """Write the file, or serve the page until it is interrupted."""
         names, text = split_arguments(self.runs_and_text)
-        from constrained_dnc.explorer import open_model, page, server, traces  # noqa: PLC0415 - slow
+        from constrained_dnc.explorer import server, traces  # noqa: PLC0415 - slow to import
 
         use_compilation_cache()
         memory: MemorySize | None = None
@@ -65,30 +65,34 @@ class Explore:
         if text is not None:
             task = load_run(names[0], trust_code=self.trust_code).task
             try:
-                text = task.format_problem(traces.read_problem(task, text))
+                traces.read_problem(task, text)
             except SettingError as error:
                 argument = f"{shortened(repr(text))} is neither {RUN_ARGUMENT}"
                 raise SettingError(f"{argument}, nor a problem: {error}") from error
-        options: dict[str, Any] = {"selection": self.selection, "inference": self.inference}
-        options["trust_code"] = self.trust_code
+        server.explore(
+            names,
+            problem=text,
+            memory=memory,
+            selection=self.selection,
+            inference=self.inference,
+            html=self.html,
+            port=self.port,
+            trust_code=self.trust_code,
+            announce=self._announce,
+        )
         if self.html is not None:
-            if len(names) > 2:
-                raise SettingError(f"--html shows one or two models, not {len(names)}")
-            page.write([open_model(name, **options) for name in names], text, memory, self.html)
             print(f"{self.html}: {self.html.stat().st_size / 1e6:.1f} MB, opens in any browser")
-            return 0
-        listening = server.listen(self.port)
-        shown = {"problem": text, "compare": _second(names), "memory": memory}
-        address = server.address(listening, names[0], **shown)
-        print(f"{address}  (Ctrl-C ends it)", flush=True)
-        if self.no_browser:
-            port, user = listening.getsockname()[1], os.environ.get("USER", "USER")
-            tunnel = f"{port}:{server.HOST}:{port} {user}@{socket.gethostname()}"
-            print(f"from another machine: ssh -N -L {tunnel}", flush=True)
-        else:
-            webbrowser.open(address)
-        asyncio.run(server.serve(server.ModelCache(names, **options), listening))
         return 0
+
+    def _announce(self, address: str) -> None:
+        """Print the address and open it, or say how to reach it from another machine."""
+        print(address, flush=True)
+        url = urlsplit(address.split(maxsplit=1)[0])
+        if self.no_browser:
+            tunnel = f"{url.port}:{url.hostname}:{url.port} {os.environ.get('USER', 'USER')}"
+            print(f"from another machine: ssh -N -L {tunnel}@{socket.gethostname()}", flush=True)
+        else:
+            webbrowser.open(url.geturl())
 
 
 def split_arguments(arguments: Sequence[str]) -> tuple[list[str], str | None]:
@@ -127,13 +131,3 @@ def runs_in(folder: Path) -> list[str]:
     if (folder / CONFIG).is_file():
         return [str(folder)]
     return sorted(str(path.parent) for path in folder.glob(f"*/{CONFIG}"))
-
-
-def _second(names: list[str]) -> str | None:
-    """The model to compare the first with: the second of two, or its pretrained baseline."""
-    if len(names) != 2:
-        baseline = f"{names[0].partition('/')[0]}/stateful-baseline"
-        is_there = zoo.is_name(names[0]) and names[0] != baseline and baseline in names
-        return baseline if is_there else None
-    first, second = (open_run(name).config.task for name in names)
-    return names[1] if first == second else None

@@ -8,8 +8,7 @@ import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -18,6 +17,7 @@ import tornado.httpserver
 import tornado.web
 from plotly.offline import get_plotlyjs
 
+from constrained_dnc import zoo
 from constrained_dnc.config import Inference, SelectionRule, TrainingConfig
 from constrained_dnc.errors import LARGEST_SEED, RunError, SettingError, one_of
 from constrained_dnc.evaluation.trained import trained_model
@@ -30,10 +30,10 @@ from constrained_dnc.explorer.models import (
 from constrained_dnc.explorer.page import compose, write
 from constrained_dnc.explorer.traces import MAX_DRAWN_SLOTS, Trace, read_problem, trace
 from constrained_dnc.explorer.views import machine_view
-from constrained_dnc.model.config import read_memory_size
+from constrained_dnc.model.config import MemorySize, read_memory_size
 from constrained_dnc.model.dnc import DNC
 from constrained_dnc.tasks.task import AbstractTask
-from constrained_dnc.training.run import Run, TrainedModel
+from constrained_dnc.training.run import Run, TrainedModel, load_run, open_run
 
 HOST = "127.0.0.1"
 PORT = 8050
@@ -220,14 +220,18 @@ async def serve(models: ModelCache, listening: socket.socket) -> None:
 
 
 def explore(
-    model: DNC | Run | str | Path,
+    model: DNC | Run | str | Path | Sequence[str],
     task: AbstractTask | str | None = None,
     problem: str | None = None,
     *,
+    memory: MemorySize | None = None,
+    selection: SelectionRule | None = None,
+    inference: Inference = "network",
     html: str | Path | None = None,
     training: TrainingConfig | None = None,
-    selection: SelectionRule | None = None,
     port: int | None = None,
+    trust_code: bool = False,
+    announce: Callable[[str], None] | None = None,
 ) -> None:
     """Show what the memory of a model does, on a local page or in one HTML file.
 
@@ -235,40 +239,61 @@ def explore(
     background until the kernel ends.
 
     Args:
-        model: A run, its folder or the name of a pretrained model, or a model with its `task`.
+        model: A run, its folder or the name of a pretrained model, or a model with its `task`; or a
+            list of folders and names, the first of which is shown, beside the second if there are
+            two of one task.
         task: The task of a model that is not a run, or its name.
         problem: The problem that is shown first, as text or plain values; by default a random one.
+        memory: Slots of the memory, or "growing"; by default as in training.
+        selection: The rule that selected the parameters of a run, by default `score`.
+        inference: "digital" for hard writes and snapped states, see `calibrate`.
         html: A file to write instead of serving the page.
         training: For a model that is not a run, the settings whose lengths the page marks.
-        selection: The rule that selected the parameters of a run, by default `score`.
         port: The port of the page, by default 8050 or any free one.
+        trust_code: Whether user-defined code that the runs name may be executed although this user
+            has not trained with it as it is now.
+        announce: Called with the address of the page; by default it is printed.
     """
+    opened, names = [], []
     if isinstance(model, DNC):
-        shown = trained_model(model, task)
-        shown = dataclasses.replace(shown, training=training or shown.training)
+        shown = trained_model(model, task, inference=inference)
+        opened = [dataclasses.replace(shown, training=training or shown.training)]
     elif task is not None:
         raise SettingError("a run knows its task: leave the argument out")
+    elif isinstance(model, Run):
+        names, trust_code = [str(model.folder)], True
     else:
-        name = str(model.folder if isinstance(model, Run) else model)
-        shown = open_model(name, selection, trust_code=isinstance(model, Run))
+        names = [str(name) for name in ([model] if isinstance(model, str | Path) else model)]
+    models = ModelCache(names, selection, inference=inference, trust_code=trust_code, opened=opened)
+    first = models.names[0]
+    task = opened[0].task if opened else load_run(first, trust_code=trust_code).task
     if problem is not None:
-        problem = shown.task.format_problem(read_problem(shown.task, problem))
+        problem = task.format_problem(read_problem(task, problem))
     if html is not None:
-        write([shown], problem, None, Path(html))
+        if len(models.names) > 2:
+            raise SettingError(f"html shows one or two models, not {len(models.names)}")
+        write([models.model(name) for name in models.names], problem, memory, Path(html))
         return
     listening = listen(port)
-    url = address(listening, shown.name, problem=problem)
-    if isinstance(model, DNC):
-        models = ModelCache([], opened=[shown])
-    else:
-        models = ModelCache([shown.name], selection, trust_code=isinstance(model, Run))
+    second = None if opened else _second(models.names)
+    url = address(listening, first, problem=problem, compare=second, memory=memory)
     serving = serve(models, listening)
+    announce = announce or partial(print, flush=True)
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        print(f"{url}  (Ctrl-C ends it)", flush=True)
-        with suppress(KeyboardInterrupt):
-            asyncio.run(serving)
+        announce(f"{url}  (Ctrl-C ends it)")
+        asyncio.run(serving)
     else:
-        print(url, flush=True)
+        announce(url)
         threading.Thread(target=asyncio.run, args=[serving], daemon=True).start()
+
+
+def _second(names: Sequence[str]) -> str | None:
+    """The model to compare the first with: the second of two, or its pretrained baseline."""
+    if len(names) != 2:
+        baseline = f"{names[0].partition('/')[0]}/stateful-baseline"
+        is_there = zoo.is_name(names[0]) and names[0] != baseline and baseline in names
+        return baseline if is_there else None
+    first, second = (open_run(name).config.task for name in names)
+    return names[1] if first == second else None
