@@ -146,6 +146,18 @@ def test_stored_rows_are_not_measured_again_on_request(run, stored, monkeypatch)
     assert measured == [4, 1]
 
 
+def test_rows_of_other_models_and_samples_are_not_mixed(run, stored, tmp_path):
+    table, other = evaluate(run, lengths=[1]), EvaluationConfig(seed=7, batch_size=4, batches=2)
+    for options in ({}, {"reuse": True}, {"reuse": True, "store": tmp_path / "t.parquet"}):
+        with pytest.raises(SettingError, match="are for evaluation seed 0, not 7; store those"):
+            evaluate(run, lengths=[1], settings=other, **options)
+    with pytest.raises(SettingError, match="reuse needs a run"):
+        evaluate(run.model, "copy", lengths=[1], store=stored, reuse=True)
+    pd.testing.assert_frame_equal(read_results_file(stored), table)
+    elsewhere = evaluate(run, lengths=[1], settings=other, store=tmp_path / "t.parquet")
+    pd.testing.assert_frame_equal(read_results_file(tmp_path / "t.parquet"), elsewhere)
+
+
 def test_a_model_of_any_origin_is_evaluated_with_its_task(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     settings = EvaluationConfig(batch_size=4)

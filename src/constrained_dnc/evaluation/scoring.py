@@ -100,6 +100,7 @@ def evaluate(
     path = Path(store) if store else None
     if store is None and trained.run is not None and not trained.run.is_pretrained:
         path = trained.run.folder / EVALUATION
+    _refuse_other_samples(trained, path, reuse=reuse)
     measured = _known_shares(_read_stored(path), trained) if reuse else {}
     table = measure(
         trained,
@@ -112,6 +113,24 @@ def evaluate(
     if path is not None:
         store_rows(path, table)
     return table
+
+
+def _refuse_other_samples(trained: TrainedModel, path: Path | None, *, reuse: bool) -> None:
+    """Refuse to mix rows that could be of another model or have other samples.
+
+    Rows name neither a model without a run nor the seed of the samples, which is that of the run.
+    """
+    run = trained.run
+    if run is None:
+        if reuse:
+            raise SettingError("reuse needs a run: stored rows do not tell other models apart")
+        return
+    seed, own = trained.settings.seed, run.config.evaluation.seed
+    if seed != own and (reuse or path == run.folder / EVALUATION):
+        raise SettingError(
+            f"the rows of {run.folder} are for evaluation seed {own}, not {seed}; store those of "
+            "another seed elsewhere (store=...), without reuse"
+        )
 
 
 def store_rows(path: Path, table: pd.DataFrame) -> None:
