@@ -80,7 +80,8 @@ def test_the_version_of_a_source_tree_is_unknown(monkeypatch):
     ("commands", "allowed"),
     [
         ((["--help"], ["--version"]), set()),
-        ((["show"], ["zoo"], ["train", "--help"], ["predict", "--help"]), {"numpy"}),
+        ((["show"], ["train", "--help"], ["predict", "--help"]), {"numpy"}),
+        ((["zoo"],), {"numpy", "pandas", "pyarrow"}),  # its scores are Parquet
     ],
 )
 def test_nothing_heavy_is_imported_before_it_is_needed(commands, allowed):
