@@ -170,7 +170,7 @@ def test_commands_take_a_pretrained_model_and_leave_it_alone(models, capsys):
 
 
 def test_demo_marks_what_is_wrong(models, capsys):
-    shutil.copytree(models / "copy" / "compr", models / "copy" / "compr+reg")
+    shutil.copytree(models / "copy" / "compr", models / "copy" / "round+reg")
     arguments = ["demo", "--task", "copy", "--baseline", "compr", "--lengths", "3,4"]
     assert main(arguments) == 0
     lines = capsys.readouterr().out.splitlines()

@@ -16,12 +16,12 @@ from constrained_dnc.evaluation.results import stored_results
 from constrained_dnc.tasks.registry import get_task
 from constrained_dnc.tasks.task import AbstractTask
 from constrained_dnc.training.run import Run, load_run
-from constrained_dnc.zoo import PREFIX
+from constrained_dnc.zoo import PREFIX, pretrained
 
 if TYPE_CHECKING:
     import pandas as pd
 
-LIVE = PRESETS["demo"]
+LIVE, ROUNDED = PRESETS["demo"], "round+reg"
 SHOWN, SHOWN_EXTENDED = (10, 30, 50), (50, 100)
 """Lengths of the table of scores, with the slots of training and with ten times as many."""
 LONGEST_PRINTED = 10_000
@@ -37,7 +37,7 @@ class Demo:
     baseline: str = "stateful-baseline"
     """The approach without constraints."""
     constrained: Annotated[str | None, option()] = None
-    """The approach to compare it with; by default compr+reg, with --live round+reg."""
+    """The approach to compare it with; by default round+reg, where pretrained, or compr+reg."""
     lengths: str = "10,30"
     """Input lengths of the problems, such as 10..50:10; the models were trained on 5 to 15."""
     seed: int = 0
@@ -60,7 +60,8 @@ class Demo:
         return self._run_live(lengths) if self.live else self._run_pretrained(lengths)
 
     def _run_pretrained(self, lengths: Sequence[int]) -> int:
-        names = (self.baseline, self.constrained or "compr+reg")
+        has_rounded = f"{PREFIX}{self.task}/{ROUNDED}" in pretrained()
+        names = (self.baseline, self.constrained or (ROUNDED if has_rounded else "compr+reg"))
         runs = [load_run(f"{PREFIX}{self.task}/{name}") for name in names]
         self._show(runs, [stored_results(run.folder) for run in runs], lengths)
         print(

@@ -1,4 +1,4 @@
-"""Pretrained models that come with the package, named zoo:TASK/APPROACH.
+"""Pretrained models that come with the package, named zoo:TASK/APPROACH or zoo:TASK/APPROACH-SEED.
 
 A model is a run in the folder `models/TASK/APPROACH`, without what only training needs: with its
 scores, and the parameters selected by score and, where they generalise to longer inputs, by another
