@@ -6,6 +6,7 @@ import json
 import equinox as eqx
 import jax
 import numpy as np
+import pandas as pd
 import plotly.graph_objects as go
 import pytest
 
@@ -156,14 +157,17 @@ def test_only_slots_in_play_are_drawn(run):
 
 
 def test_lines_of_the_papers_rule_have_the_colour_of_its_maximum():
-    line = {2: 1.0, 3: 0.5}
+    def curve(rule, memory, scores):
+        rows = {"length": list(scores), "score": list(scores.values()), "floor": 0.2}
+        return Curve(rule, memory, "network", pd.DataFrame(rows))
+
     pairs = (("score", "50"), ("score", "500"), ("unseen", "50"))
-    curves = [Curve(rule, memory, "network", line) for rule, memory in pairs]
+    curves = [curve(rule, memory, {2: 1.0, 3: 0.5}) for rule, memory in pairs]
     figure = figures.score_figure(curves, 3, (1, 2), 2)
     *lines, _, paper = figure.data
-    assert [trace.name for trace in lines] == [curve.name for curve in curves]
+    assert [trace.name for trace in lines] == [one.name for one in curves]
     assert lines[2].line.color == paper.marker.color != lines[0].line.color
     assert lines[0].line.dash != lines[1].line.dash
     assert figure.layout.xaxis.type != "log"
-    far = figures.score_figure([Curve("score", "500", "network", {2: 1.0, 1000: 0.1})], 3, (1, 2))
+    far = figures.score_figure([curve("score", "500", {2: 1.0, 1000: 0.1})], 3, (1, 2))
     assert far.layout.xaxis.type == "log"
