@@ -547,9 +547,9 @@ DEMO = Preset(
     trials=1,
     run_takes="2 to 5 minutes",
     study_takes="5 minutes on two cores",
-    result="a model of the paper's size that copies 100 entries",
+    result="a baseline and a constrained model of the paper's size",
     first_seed=31,  # 30 was tried, too, and copies less far: docs/reproduce.md
-    rules=("score",),
+    rules=("seen",),
     has_analyses=False,
 )
 CHOMSKY = Preset(

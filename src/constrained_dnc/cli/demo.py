@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from constrained_dnc.cli.parsing import option, parse
 from constrained_dnc.cli.terminal import print_stderr, print_table
-from constrained_dnc.config import PAPER, PRESETS, extended, parse_lengths
+from constrained_dnc.config import PAPER, PRESETS, SelectionRule, extended, parse_lengths
 from constrained_dnc.errors import LARGEST_SEED, SettingError, require_integer
 from constrained_dnc.evaluation.prediction import predict
 from constrained_dnc.evaluation.results import stored_results
@@ -63,7 +63,7 @@ class Demo:
         has_rounded = f"{PREFIX}{self.task}/{ROUNDED}" in pretrained()
         names = (self.baseline, self.constrained or (ROUNDED if has_rounded else "compr+reg"))
         runs = [load_run(f"{PREFIX}{self.task}/{name}") for name in names]
-        self._show(runs, [stored_results(run.folder) for run in runs], lengths)
+        self._show(runs, [stored_results(run.folder) for run in runs], lengths, "score")
         print(
             "\nThese models came with the package. To train two of this size yourself, side by "
             f"side, in {LIVE.study_takes}:\ncdnc demo --live"
@@ -93,15 +93,20 @@ class Demo:
             runs.append(study.members[str(run_id)])
             results.append(study.results[study.results["run_id"] == run_id])
         print()
-        self._show(runs, results, lengths)
+        rule = LIVE.rules[-1]
+        self._show(runs, results, lengths, rule)
         path = self.study / "explorer.html"
-        models = [open_model(str(run.folder)) for run in reversed(runs)]
+        models = [open_model(str(run.folder), selection=rule) for run in reversed(runs)]
         page.write(models, models[0].task.format_problem(problem), None, path)
         print(f"\nboth at work on the last problem, step by step: {path}")
         return 0
 
     def _show(
-        self, runs: Sequence[Run], results: Sequence[pd.DataFrame], lengths: Sequence[int]
+        self,
+        runs: Sequence[Run],
+        results: Sequence[pd.DataFrame],
+        lengths: Sequence[int],
+        rule: SelectionRule,
     ) -> None:
         """Print the models, their answers and their scores."""
         problems = [_sample(runs[0].task, length, self.seed) for length in lengths]
@@ -109,25 +114,26 @@ class Demo:
         print(
             f"{self.task} by two {'new' if self.live else 'pretrained'} models, both trained on "
             f"lengths {training.min_length} to {training.max_length}. A mark below an entry means "
-            "that it is wrong.\n" + "\n".join([runs[0].task.answer_note, *map(_origin, runs)]),
+            "that it is wrong.\n"
+            + "\n".join([runs[0].task.answer_note, *(_origin(run, rule) for run in runs)]),
             flush=True,
         )
         for problem in problems:
-            print(f"\nlength {len(problem)}\n{_compared(runs, problem)}", flush=True)
+            print(f"\nlength {len(problem)}\n{_compared(runs, problem, rule)}", flush=True)
         print("\nThe two models over many problems, % correct by input length, rounded:")
         slots = extended(runs[0].config.model.memory_size)
         columns = [*map(str, SHOWN), *(f"{length} ({slots} slots)" for length in SHOWN_EXTENDED)]
-        rows = map(_scores, runs, results)
-        print_table(["", *columns], rows)
+        rows = zip(runs, results, strict=True)
+        print_table(["", *columns], [_scores(run, table, rule) for run, table in rows])
 
 
-def _origin(run: Run) -> str:
+def _origin(run: Run, rule: SelectionRule) -> str:
     """Which trial a model is: other trials score differently."""
     config = run.config
     return (
         f"{config.approach.name}: seed {config.seed}, {run.status.iteration} iterations "
         f"(paper: {PAPER.training.iterations}), {config.model.memory_size} slots, "
-        f"selected by {run.default_rule}."
+        f"selected by {rule}."
     )
 
 
@@ -140,14 +146,14 @@ def _sample(task: AbstractTask, length: int, seed: int) -> Any:
     return problem
 
 
-def _compared(runs: Sequence[Run], problem: Any) -> str:
+def _compared(runs: Sequence[Run], problem: Any, rule: SelectionRule) -> str:
     """The solution of one problem and the models' answers, wrong entries marked."""
     task = runs[0].task
     right = task.solve(problem)
     width = max(len(run.config.approach.name) for run in runs)
     lines = [f"  {'problem':{width}}  {_digits(problem)}", f"  {'right':{width}}  {_digits(right)}"]
     for run in runs:
-        answer = predict(run, task.format_problem(problem))
+        answer = predict(run, task.format_problem(problem), selection=rule)
         wrong = [ours != theirs for ours, theirs in zip(answer, right, strict=True)]
         name = run.config.approach.name
         count = f"{len(wrong) - sum(wrong)} of {len(wrong)} right"
@@ -168,9 +174,9 @@ def _digits(entries: Sequence[int | None]) -> str:
     )
 
 
-def _scores(run: Run, results: pd.DataFrame) -> list[object]:
+def _scores(run: Run, results: pd.DataFrame, rule: SelectionRule) -> list[object]:
     """The scores of a model at the lengths in the table."""
-    is_shown = (results["selection"] == run.default_rule) & (results["inference"] == "network")
+    is_shown = (results["selection"] == rule) & (results["inference"] == "network")
     scores = results[is_shown].set_index(["memory", "length"])["score"].dropna()
     trained = run.config.model.memory_size
     keys = [(str(trained), length) for length in SHOWN]
