@@ -4,7 +4,8 @@
     python scripts/results_page.py --check   # exit code 1 if a page says something else
 
 docs/results.md is filled in from results_page.md.jinja, docs/results-tables.md has every table of
-the report, and other pages have a table between `<!-- table: NAME TASKS -->` and `<!-- end -->`.
+the report, and README.md and other pages have a table between `<!-- table: NAME TASKS -->` and
+`<!-- end -->`.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ from scipy import stats
 
 from constrained_dnc import load_run, zoo
 from constrained_dnc.colours import LIGHT, colours_of
-from constrained_dnc.config import MASTERED
+from constrained_dnc.config import MASTERED, THRESHOLD
 from constrained_dnc.report import Report, published
 from constrained_dnc.report.claims import claims
 from constrained_dnc.report.curves import score_against_length, score_by_memory
-from constrained_dnc.report.drawing import grid, standalone, style, svg
+from constrained_dnc.report.drawing import grid, log_lengths, standalone, style, svg
 from constrained_dnc.report.findings import Findings
 from constrained_dnc.report.overview import budget_warning, thousands, unlearnt
 from constrained_dnc.report.score_tables import properties
@@ -233,6 +234,12 @@ class Fresh:
         lengths = self.rules[rule].lengths["each"]
         return spread(lengths[memory or self.slots, "copy", name, "entries"])
 
+    def each(self, name: str) -> str:
+        """The longest input of every seed with more slots."""
+        return ", ".join(
+            map(str, self.main.lengths["each"][self.more_slots, "copy", name, "entries"])
+        )
+
     def reached(self, name: str, length: int, rule: str = "seen", memory: str | None = None) -> str:
         """How many seeds have 95 % of the entries correct at a length."""
         at = self.scores(name, memory=memory, rule=rule)[length]
@@ -273,6 +280,45 @@ class Fresh:
                     f"longest, {more} slots": self.longest(name, more, rule),
                 }
         return Table("", "", "", pd.DataFrame(cells).T).to_markdown()
+
+    @property
+    def readme(self) -> Table:
+        """The table of the first page: medians and counts of seeds."""
+        more, each = self.more_slots, self.main.lengths["each"]
+        paper, cells = published.max_lengths(extended=True), {}
+        for name in reversed(self.names):
+            beside = f" (paper: {paper['copy', name]})" if ("copy", name) in paper else ""
+            whole = self.scores(name, "sequence_accuracy", more)[100]
+            cells[f"`{name}`"] = {
+                f"longest copy, {more} slots": f"{np.median(each[more, 'copy', name, 'entries']):g}"
+                + beside,
+                f"seeds that copy 100, {more} slots": self.reached(name, 100, memory=more),
+                "copies of 100 without an error": f"{percent(whole.median())} %",
+                f"seeds that copy 30, {self.slots} slots": self.reached(name, 30),
+                f"correct at 2 to 45, {self.slots} slots": (
+                    f"{percent(self.averages(name).median())} %"
+                ),
+            }
+        return Table("copy-20k", "", "", pd.DataFrame(cells))
+
+    def picture(self) -> Figure:
+        """Score against length with ten times the slots: a panel an approach, a line a seed."""
+        names = self.names[::-1]
+        figure, panels = grid(len(names), columns=len(names), width=2.7, height=2.2)
+        paper, colours = published.max_lengths(extended=True), colours_of(names)
+        for panel, name in zip(panels, names, strict=True):
+            panel.axvspan(*self.main.study.training_lengths, color=LIGHT["ink"], alpha=0.07, lw=0)
+            panel.axhline(100 * THRESHOLD, color=LIGHT["faint"], lw=0.8, zorder=0)
+            scores = 100 * self.scores(name, memory=self.more_slots).T
+            panel.plot(scores.index, scores, color=colours[name], lw=1.2, alpha=0.9)
+            if ("copy", name) in paper:
+                panel.plot(paper["copy", name], 100 * THRESHOLD, "D", ms=5, color=LIGHT["ink"])
+            panel.set_title(name, loc="left", color=colours[name])
+            log_lengths(panel)
+            panel.set(xlim=(5, 500), ylim=(0, 103), yticks=range(0, 101, 20))
+        panels[0].set_ylabel("correct entries (%)")
+        panels[len(names) // 2].set_xlabel("numerals to copy")
+        return figure
 
     def tests(self, without: Sequence[int] = ()) -> str:
         """The planned comparisons: two-sided exact U, adjusted for each other by Holm's method."""
@@ -324,7 +370,7 @@ def renewed(text: str, tables: dict[str, Table]) -> str:
     return MARKED.sub(table, text)
 
 
-def pages(report: Report, docs: Path) -> dict[Path, str]:
+def pages(report: Report, fresh: Fresh, docs: Path) -> dict[Path, str]:
     """The content of every page that shows results."""
     page = Page(report)
     environment = Environment(
@@ -334,11 +380,11 @@ def pages(report: Report, docs: Path) -> dict[Path, str]:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    memory = docs / "memory-size.md"
+    memory, readme = docs / "memory-size.md", ROOT / "README.md"
+    template = environment.get_template("results_page.md.jinja")
     return {
-        docs / "results.md": environment.get_template("results_page.md.jinja").render(
-            page=page, fresh=Fresh(read_study(FRESH))
-        ),
+        docs / "results.md": template.render(page=page, fresh=fresh),
+        readme: renewed(readme.read_text(encoding="utf-8"), {"copy-20k": fresh.readme}),
         docs / "results-tables.md": "".join(all_tables(page)),
         memory: renewed(memory.read_text(encoding="utf-8"), page.tables),
     }
@@ -377,9 +423,10 @@ def digital_picture(report: Report) -> Figure:
     return figure
 
 
-def pictures(report: Report) -> Iterator[tuple[str, Figure]]:
+def pictures(report: Report, fresh: Fresh) -> Iterator[tuple[str, Figure]]:
     """The figures that the documents show, by file name."""
     main = report.main
+    yield "copy-20k", fresh.picture()
     yield "digital-copy", digital_picture(report)
     yield "gallery-properties", properties_against_score(report.analysed, ("sort", "copy"))
     for mode in ("write", "read"):
@@ -417,8 +464,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--docs", type=Path, default=ROOT / "docs")
     parser.add_argument("--check", action="store_true")
     args = parser.parse_args(arguments)
-    report = Report(read_study(args.study))
-    for path, text in pages(report, args.docs).items():
+    report, fresh = Report(read_study(args.study)), Fresh(read_study(FRESH))
+    for path, text in pages(report, fresh, args.docs).items():
         if not args.check:
             path.write_text(text, encoding="utf-8")
         elif path.read_text(encoding="utf-8") != text:
@@ -427,7 +474,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         facts = args.study.with_suffix(".json")
         facts.write_text(provenance(facts), encoding="utf-8")
         with style():
-            for name, figure in pictures(report):
+            for name, figure in pictures(report, fresh):
                 path = args.docs / "images" / f"{name}.svg"
                 path.write_text(standalone(svg(figure, name)), encoding="utf-8")
 

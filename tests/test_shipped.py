@@ -102,12 +102,6 @@ def test_the_documents_say_what_the_results_say(tmp_path):
     assert "does not say what" in wrong.stderr
 
 
-def test_the_readme_says_what_the_results_say():
-    command = [sys.executable, str(ROOT / "scripts" / "readme_picture.py"), "--check"]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-
-
 @pytest.mark.slow
 def test_the_results_make_a_whole_report(tmp_path):
     shutil.copytree(RESULTS, tmp_path / "study")

@@ -10,8 +10,18 @@ from constrained_dnc.model.config import ModelConfig
 from constrained_dnc.training.folder import CHECKPOINTS, SELECTED
 
 TINY_MODEL = ModelConfig(memory_size=4, word_size=3, num_reads=1, hidden_size=6)
+REVERSE = """
+from constrained_dnc import AbstractNumeralTask
 
 
+class Reverse(AbstractNumeralTask):
+    name = "backwards"
+    summary = "the numerals backwards"
+
+    def rule(self, numerals):
+        return numerals[:, ::-1]
+"""
+"""A file with a user-defined task."""
 STATUS = {
     "state": "finished",
     "reason": "all iterations are done",

@@ -10,19 +10,8 @@ from constrained_dnc.explorer import open_model
 from constrained_dnc.study.plan import gather, open_study
 from constrained_dnc.study.trial import Wanted, complete_run
 from constrained_dnc.training.run import plan_run
-from tiny_runs import contents, tiny_config
+from tiny_runs import REVERSE, contents, tiny_config
 
-TASK = """
-from constrained_dnc import AbstractNumeralTask
-
-
-class Reverse(AbstractNumeralTask):
-    name = "backwards"
-    summary = "the numerals backwards"
-
-    def rule(self, numerals):
-        return numerals[:, ::-1]
-"""
 CONFIG = tiny_config(iterations=10)
 
 
@@ -62,7 +51,7 @@ def fine_tuned(folder):
 
 def with_user_code(folder):
     path = folder / "reverse.py"
-    path.write_text(TASK)
+    path.write_text(REVERSE)
     run = train(tiny_config(f"{path}:Reverse", iterations=10), folder / "own", threads=1)
     path.unlink()  # its text is in the run
     return run.folder

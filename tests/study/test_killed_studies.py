@@ -27,6 +27,7 @@ from smoke_studies import (
     start,
     wait_for,
 )
+from tiny_runs import REVERSE
 
 
 @pytest.fixture(scope="module")
@@ -191,17 +192,6 @@ def test_a_killed_scheduler_costs_one_sentence_and_nothing_else(tmp_path, undist
             assert_finishes(study, undisturbed, "--scheduler", another.address)
 
 
-TASK = """
-from constrained_dnc import AbstractNumeralTask
-
-
-class Reverse(AbstractNumeralTask):
-    name = "backwards"
-    summary = "the numerals backwards"
-
-    def rule(self, numerals):
-        return numerals[:, ::-1]
-"""
 CONTROLLER = """
 import equinox as eqx
 import jax.numpy as jnp
@@ -234,7 +224,7 @@ def test_user_code_is_sent_to_workers_that_lack_its_files(tmp_path, monkeypatch)
     code, elsewhere, study = (tmp_path / name for name in ("code", "elsewhere", "study"))
     code.mkdir()
     elsewhere.mkdir()
-    (code / "t.py").write_text(TASK)
+    (code / "t.py").write_text(REVERSE)
     (code / "gru.py").write_text(CONTROLLER)
     monkeypatch.chdir(elsewhere)
     with Cluster(tmp_path / "cluster", has_workers=False) as cluster:
